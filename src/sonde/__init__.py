@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from sonde.facade.parts import align, label, load_model
     from sonde.facade.running import run
     from sonde.facade.showing import show
+    from sonde.training.finetuning.saved import FineTuned
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Experiment",
+    "FineTuned",
     "Run",
     "align",
     "capture",
@@ -41,6 +43,7 @@ __all__ = [
 
 _MODULES = {
     "Experiment": "sonde.experiments",
+    "FineTuned": "sonde.training.finetuning.saved",
     "Run": "sonde.facade.finished",
     "align": "sonde.facade.parts",
     "card": "sonde.facade.carded",

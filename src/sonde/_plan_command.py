@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from sonde._shown import Shown
 from sonde.base.errors import UsageError
@@ -55,12 +56,26 @@ def _lines(found: CostPlan) -> Iterator[str]:
         yield f"This is from runs with {of} {found.unit}, which loaded the models and took {took}."
     else:
         yield f"Forwards, disk, memory and time are not known: {found.why_no_cost}."
+    yield from map(_training, found.training)
     yield ""
     yield "What the sample can show: the smallest difference that would be found"
     yield from _table(found.shows).lines(indent=2)
     yield f"Assumed: {ASSUMED}."
     if any(one.deviation is None for one in found.shows):
         yield "Differences in SD are in standard deviations of single items, whose spread is not known yet."
+
+
+def _training(one: Mapping[str, Any]) -> str:
+    """What a training takes of memory, counted and not measured."""
+    parts = ", ".join(
+        f"{words} {size(one[name])}"
+        for name, words in (("weights", "weights"), ("moving", "what moves"), ("states", "states"))
+    )
+    return (
+        f"training  {one['model']}, {one['how']} ({one['trained']:,} of {one['parameters']:,} weights): "
+        f"about {size(one['total'])} on each device ({parts}), with {one['examples']:,} examples of at most "
+        f"{one['length']:,} subwords at once"
+    )
 
 
 def _cost(cost: RunCost) -> Iterator[str]:

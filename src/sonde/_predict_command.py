@@ -1,4 +1,4 @@
-"""``sonde predict``: what the probe of a run, or a fine-tuned model, says of other files."""
+"""``sonde predict``: what the probes or the fine-tuned models of a run say of other files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sonde._shown import Shown, shown
 def predict(
     place: Annotated[
         Path,
-        typer.Argument(metavar="RUN_OR_MODEL", help="Folder of a run of probes, or of a fine-tuned model."),
+        typer.Argument(metavar="RUN_OR_MODEL", help="Folder of a run, or of a fine-tuned model."),
     ],
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of code.")],
     task: Annotated[str | None, typer.Option("-t", "--task", help="Where the run has several.")] = None,
@@ -26,7 +26,11 @@ def predict(
     ] = None,
     form: Annotated[str, typer.Option("--format", help="text, json or sarif.")] = "text",
 ) -> Shown:
-    """Say of the functions of files what a probe or a fine-tuned model says, with its own accuracy."""
+    """Say of the functions of files what a probe or a fine-tuned model says, with its own accuracy.
+
+    Of a task about bugs also where each stands and what would undo it; --format sarif is what code scanning
+    reads.
+    """
     from sonde.base.errors import UnknownNameError, UsageError
     from sonde.facade.finished import Run
     from sonde.facade.predicted import FORMS

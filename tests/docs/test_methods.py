@@ -12,6 +12,7 @@ import pytest
 from sonde.lenses.attention.observe import METRICS as HITS
 from sonde.lenses.attention.sinks import SINKS
 from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
+from sonde.lenses.finetune.enough import AT_EDGE, AT_END
 from sonde.lenses.finetune.reach import CEILING, OUT_OF_REACH, TRUNCATED
 from sonde.lenses.finetune.score import _CHOSEN, ACCURACY
 from sonde.lenses.probe.structure import METRICS as TREES
@@ -31,7 +32,7 @@ SOURCES = (
 COMPUTED = {
     "attention": {*HITS, *(f"{metric}_gain" for metric in HITS), *SINKS},
     "cloze": {f"share_{status.replace(' ', '_')}" for status in (ONE, SEVERAL, CUT)},
-    "finetune": {CEILING, OUT_OF_REACH, TRUNCATED, ACCURACY, *_CHOSEN},
+    "finetune": {CEILING, OUT_OF_REACH, TRUNCATED, ACCURACY, AT_END, AT_EDGE, *_CHOSEN},
     "probe": {*TREES},
     "surprisal": {MATCHED},
 }

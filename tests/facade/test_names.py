@@ -17,6 +17,7 @@ HEAVY = {"torch", "transformers", "polars", "numpy", "scipy", "pydantic", "pyarr
 def test_the_names_are_these() -> None:
     names = [
         "Experiment",
+        "FineTuned",
         "Run",
         "align",
         "capture",

@@ -275,5 +275,5 @@ def test_what_cannot_be_predicted_says_why(crossed: sonde.Run, tmp_path: Path) -
 
 
 def test_a_run_without_probes_predicts_nothing(finished: sonde.Run, code: tuple[Path, pl.DataFrame]) -> None:
-    with pytest.raises(InputError, match="no probes; run the lens 'probe'"):
+    with pytest.raises(InputError, match="no probes and no fine-tuned models; run the lens 'probe'"):
         finished.predict(code[0])

@@ -127,7 +127,7 @@ def test_every_arm_answers_to_every_test_example(finished: Path, rows: pl.DataFr
             told = part.join(asked, on="example_id", suffix="_asked")
             assert told["label"].to_list() == told["label_asked"].to_list()
             assert told["cluster"].to_list() == told["cluster_asked"].to_list()
-        assert mine.select("method", "seed", "baseline").n_unique() == 4 + 4
+        assert mine.select("method", "seed", "baseline").n_unique() == 4 + 6
     tuned = rows.filter(pl.col("probability").is_not_null())
     assert tuned["probability"].list.sum().to_list() == pytest.approx([1.0] * tuned.height, abs=1e-5)
 
@@ -197,6 +197,22 @@ def test_trained_models_are_read_by_every_lens(finished: Path) -> None:
     assert loaded.capabilities.masks
 
 
+def test_every_trained_model_has_a_card_with_what_it_reached(finished: Path, rows: pl.DataFrame) -> None:
+    for folder in (finished / "trained").glob("*/model"):
+        text = (folder / "README.md").read_text(encoding="utf-8")
+        about = json.loads((folder / "head.json").read_text())["about"]
+        own = (
+            (pl.col("task") == about["task"])
+            & (pl.col("method") == about["method"])
+            & (pl.col("seed") == about["seed"])
+        )
+        test = rows.filter(own & (pl.col("kind") == "example") & (pl.col("split") == "test"))
+        share = 100 * float(test["correct"].mean())  # type: ignore[arg-type]
+        assert f"Test: {share:.1f} % [" in text
+        assert f"right of {test.height:,} examples in {test['cluster'].n_unique()} clusters" in text
+        assert f"# {about['task']} (python), {about['method']} from" in text
+
+
 def test_the_last_layer_is_drawn_for_a_few_test_examples(finished: Path, encoder: Path) -> None:
     """The most of the heads, against a forward that hands all of its attention up."""
     table = pl.read_parquet(finished / "observations/lens=finetune/*/*.parquet")
@@ -258,7 +274,9 @@ def test_going_on_trains_nothing_again(project: Path, encoder: Path, finished: P
 
 
 def test_a_run_says_what_pre_training_adds(finished: Path) -> None:
-    lines = list(LENS.headline(pl.read_parquet(finished / "scores.parquet")))
+    every = list(LENS.headline(pl.read_parquet(finished / "scores.parquet")))
+    lines = [line for line in every if "%" in line]
+    assert [line for line in every if "may want more" in line]
     assert len(lines) == len(TASKS)
     assert "accuracy" in lines[0] and "from scratch" in lines[0] and "a bag of tokens" in lines[0]
     assert any("errors located and repaired" in line for line in lines)

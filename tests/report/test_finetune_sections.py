@@ -51,7 +51,8 @@ def scores(*, few: bool = False) -> list[Score]:
             found.append(row(task, "valid", 0.2 * epoch, control="scratch", **at))
             found.append(row(task, "loss", 1 / epoch, **at))
         for control in (None, "scratch"):
-            for metric, value in {"learning_rate": 2e-4, "batch": 32, "epochs": 2, "best_epoch": 2}.items():
+            chosen = {"learning_rate": 2e-4, "batch": 32, "epochs": 2, "best_epoch": 2}
+            for metric, value in {**chosen, "best_at_end": 1, "rate_at_edge": int(control is None)}.items():
                 found.append(row(task, metric, value, split="valid", control=control))
         found.append(row(task, "truncated", 0.125))
     return found
@@ -201,7 +202,23 @@ def test_what_was_chosen_stands_beside_what_was_tried(tmp_path: Path) -> None:
     assert own[3].endswith("rate 0.001, batch 32, epochs 2: 55.0")
     assert lines["wrong operator", "from scratch"][9] == "40.0"
     assert lines["wrong operator", "from scratch"][3] == "–"
-    assert "Best at the last epoch" in figure.notes[0]
+    both = "wrong operator (pre-trained, 1 of 1); wrong operator (from scratch, 1 of 1)"
+    assert "Best at the last epoch" in figure.notes[0] and both in figure.notes[0]
+    assert "only rate" in figure.notes[1] and "from scratch" not in figure.notes[1]
+
+
+def test_what_was_trained_enough_is_said_too(tmp_path: Path) -> None:
+    listed = [
+        dataclasses.replace(one, value=0.0) if one.metric in ("best_at_end", "rate_at_edge") else one
+        for one in scores()
+    ]
+    root = write_run(tmp_path / "run", [], MODELS)
+    scores_frame(listed).write_parquet(RunDirectory(root).scores)
+    figure = PLOTS.load("finetune_course").draw(RunData(root))
+    assert figure is not None
+    assert figure.notes == [
+        "Trained enough: no training was best at its last epoch or at the edge of its rates."
+    ]
 
 
 def swept() -> list[Score]:

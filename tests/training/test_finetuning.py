@@ -105,7 +105,8 @@ def pattern() -> Data:
 
 
 def weights_of(folder: Path) -> dict[str, torch.Tensor]:
-    return load_file(folder / "model.safetensors") | load_file(folder / "head.safetensors")
+    head = folder / "head.safetensors"
+    return load_file(folder / "model.safetensors") | (load_file(head) if head.is_file() else {})
 
 
 def encode_all(samples: list[Sample], loaded: LoadedModel, length: int) -> list[Encoded]:

@@ -177,10 +177,11 @@ class Run:
         model: str | None = None,
         layer: int | None = None,
     ) -> Predictions:
-        """What the probe of a task says of the functions of other files.
+        """What the probe of a task, or a model fine-tuned for it, says of the functions of other files.
 
         The probes are those that the run tested, fitted again to the same examples; where folds were dealt
-        there are several, whose probabilities are averaged.
+        there are several, whose probabilities are averaged. Of fine-tuned models that of the best seed on
+        validation speaks; of a bug it also says where it stands and what would undo it.
 
         Args:
             files: Files of code; one without functions counts as a whole.

@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sonde.base.errors import InputError
 from sonde.corpora import Intake, Item, SourceFile, language_of_path, read_text
 from sonde.corpora._items import items_of
-from sonde.facade.predicted import PredictedFunction
-from sonde.languages import LANGUAGES
+from sonde.facade.predicted import PredictedFunction, Spot
+from sonde.languages import LANGUAGES, Function
 
 _TEXT = "text"
 
 
 @dataclass(frozen=True, slots=True)
 class NewFunction:
-    """A function and where it stands, lines from 1; of a file without functions the file."""
+    """A function and where it stands, lines from 1; of a file without functions the file.
+
+    Attributes:
+        item: The function as an input.
+        file: Its file as named.
+        line: Its first line.
+        end_line: Its last line.
+        span: Where it stands in its file, and what was left out of it.
+        whole: The text of its file.
+    """
 
     item: Item
     file: str
     line: int
     end_line: int
+    span: Function = field(default=Function(0, 0, "", ""), repr=False)
+    whole: str = field(default="", repr=False)
+
+    def spot(self, start: int, end: int) -> Spot:
+        """Some characters of the function as a place in its file."""
+        first, stop = (self.span.outside(place) for place in (start, end))
+        at, to = _position(self.whole, first), _position(self.whole, stop)
+        return Spot(*at, *to, self.whole[first:stop])
 
     def said(self, chances: Mapping[str, float]) -> PredictedFunction:
         """The function with the probability of every class."""
@@ -101,11 +118,16 @@ def _functions(file: Path, skipped: list[str]) -> list[NewFunction]:
     source = SourceFile(named, text, language, cluster=named, repository=named)
     functions = LANGUAGES.load(language).functions(text)
     unit = "function" if functions else "file"
-    ends = [function.end for function in functions] or [len(text)]
+    spans = functions or [Function(0, len(text), named, named)]
     return [
-        NewFunction(item, named, _line(text, item.offset), _line(text, end))
-        for item, end in zip(items_of(source, unit, intake, lambda _: functions), ends, strict=True)
+        NewFunction(item, named, _line(text, item.offset), _line(text, span.end), span, text)
+        for item, span in zip(items_of(source, unit, intake, lambda _: functions), spans, strict=True)
     ]
+
+
+def _position(text: str, place: int) -> tuple[int, int]:
+    """Line and column of a character, both from 1."""
+    return _line(text, place), place - text.rfind("\n", 0, place)
 
 
 def _line(text: str, place: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from sonde.experiments.costs import FEWEST, FEWEST_DRAWN, RunCost, WarmUp, expec
 from sonde.experiments.outlook import Outlook
 from sonde.experiments.shows import ASSUMED, Shows, shows
 from sonde.facade.after_scores import Wanted
+from sonde.facade.training_memory import memory_of
 from sonde.facade.warming import Warmed, warmed
 
 ALLOWANCE = 120.0
@@ -55,6 +57,7 @@ class CostPlan:
         shows: What the sample can show.
         why_no_cost: Why there was no warm-up; empty where there was one.
         chosen: What a budget came to; None without one.
+        training: What trainings of models take of memory; see `sonde.facade.training_memory.memory_of`.
     """
 
     folder: Path
@@ -71,6 +74,7 @@ class CostPlan:
     shows: tuple[Shows, ...]
     why_no_cost: str = ""
     chosen: Chosen | None = None
+    training: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def data(self) -> dict[str, Any]:
@@ -91,6 +95,7 @@ class CostPlan:
             "shows": [dataclasses.asdict(one) for one in self.shows],
             "assumed": ASSUMED,
             "budget": told(self.chosen) if self.chosen else None,
+            "training": [dict(one) for one in self.training],
         }
 
 
@@ -152,6 +157,7 @@ def plan(
             ),
             why_no_cost=why,
             chosen=chosen,
+            training=memory_of(outlook.plan.trainings),
         )
 
 

@@ -20,6 +20,17 @@ _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 @dataclass(frozen=True, slots=True)
+class Spot:
+    """A place in a file and what stands there: lines and columns from 1, the end behind the last one."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class PredictedFunction:
     """What a probe says of one function, or of a place in it.
 
@@ -34,6 +45,10 @@ class PredictedFunction:
             of a whole function.
         text: What stands at the place; of a pair at both.
         right: The class by the syntax of the code; empty of a whole function, whose class is not looked up.
+        clean: The class of what has no bug; empty where the task is not about bugs.
+        spot: Where the bug stands, or what the class rests on most; None where the model does not say.
+        repair: What would undo the bug at that place; None where nothing is proposed.
+        key: Hash of the function's code.
     """
 
     file: str
@@ -45,6 +60,15 @@ class PredictedFunction:
     column: int | None = None
     text: str = ""
     right: str = ""
+    clean: str = ""
+    spot: Spot | None = None
+    repair: str | None = None
+    key: str = ""
+
+    @property
+    def has_bug(self) -> bool:
+        """Whether a bug is reported; never where the task is not about bugs."""
+        return bool(self.clean) and self.label != self.clean
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +140,7 @@ def as_text(found: Predictions) -> str:
             one.label,
             f"{one.chances[one.label]:.2f}",
             *([_told(one)] if one.column else []),
+            *([_bug(one)] if one.clean else []),
         )
         for one in found.functions
     ]
@@ -134,6 +159,14 @@ def _short(text: str) -> str:
 
 def _told(one: PredictedFunction) -> str:
     return "right" if one.label == one.right else f"is {one.right}"
+
+
+def _bug(one: PredictedFunction) -> str:
+    """Where a bug stands and what would undo it."""
+    if one.spot is None:
+        return ""
+    place = f"{one.spot.line}:{one.spot.column} `{_short(one.spot.text)}`"
+    return place if one.repair is None else f"{place} -> `{_short(one.repair)}`"
 
 
 def _counted(found: Predictions) -> Iterator[str]:
@@ -172,6 +205,9 @@ def as_json(found: Predictions) -> str:
 
 
 def _place(one: PredictedFunction) -> dict[str, Any]:
+    if one.clean:
+        place = None if one.spot is None else asdict(one.spot)
+        return {"bug": one.has_bug, "place": place, "repair": one.repair}
     return {"column": one.column, "text": one.text, "right": one.right} if one.column else {}
 
 
@@ -187,41 +223,79 @@ def _probe(probe: ScoredProbe) -> dict[str, Any]:
 
 
 def as_sarif(found: Predictions) -> str:
-    """A SARIF 2.1.0 log: a rule a class, a note a function or place."""
-    rules = {
-        f"{probe.task}/{label}": said_of(probe)
-        for probe in found.probes
-        for label in dict.fromkeys(one.label for one in found.functions)
-    }
+    """A SARIF 2.1.0 log for code scanning: a rule a class, and a note a function or place.
+
+    Of a task about bugs only functions with one are results: warnings at the place of the bug, with the edit
+    that would undo it. Their fingerprint is of the code, so that one is known again when its line moves.
+    """
+    told = [one for one in found.functions if one.has_bug or not one.clean]
     task = found.probes[0].task
-    results = [
+    names = list(
+        dict.fromkeys(
+            f"{probe.task}/{one.label}" for probe in found.probes for one in (told or found.functions)
+        )
+    )
+    words = {name: said for probe in found.probes for name in names if (said := said_of(probe))}
+    rules = [
         {
-            "ruleId": f"{task}/{one.label}",
-            "level": "note",
-            "message": {"text": f"{one.name}: {one.label} (probability {one.chances[one.label]:.2f})"},
-            "locations": [
-                {
-                    "physicalLocation": {
-                        "artifactLocation": {"uri": quote(PurePath(one.file).as_posix())},
-                        "region": {
-                            "startLine": one.line,
-                            "endLine": one.end_line,
-                            **({"snippet": {"text": one.text}} if one.column else {}),
-                        },
-                    }
-                }
-            ],
-            "properties": {"probability": one.chances[one.label]},
+            "id": name,
+            "name": "".join(word.capitalize() for word in task.split("_")),
+            "shortDescription": {"text": name.replace("/", ": ").replace("_", " ")},
+            "fullDescription": {"text": words[name]},
+            "help": {"text": words[name]},
+            "defaultConfiguration": {"level": "warning" if any(one.clean for one in told) else "note"},
         }
-        for one in found.functions
+        for name in names
     ]
     driver = {
         "name": "sonde",
         "version": __version__,
-        "rules": [{"id": name, "shortDescription": {"text": line}} for name, line in rules.items()],
+        "semanticVersion": __version__,
+        "rules": rules,
     }
-    log = {"$schema": _SARIF, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
-    return json.dumps(log, indent=2) + "\n"
+    results = [_result(one, task, names.index(f"{task}/{one.label}")) for one in told]
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return json.dumps({"$schema": _SARIF, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _result(one: PredictedFunction, task: str, rule: int) -> dict[str, Any]:
+    chance = one.chances[one.label]
+    artifact = {"uri": quote(PurePath(one.file).as_posix())}
+    region: dict[str, Any] = {"startLine": one.line, "endLine": one.end_line}
+    message = f"{one.name}: {one.label} (probability {chance:.2f})"
+    more: dict[str, Any] = {}
+    if one.column:
+        region["snippet"] = {"text": one.text}
+    if one.has_bug and one.spot is not None:
+        region = {**_region(one.spot), "snippet": {"text": one.spot.text}}
+        message += f" at `{one.spot.text}`"
+    if one.has_bug and one.spot is not None and one.repair is not None:
+        message += f"; `{one.repair}` would be right"
+        edit = {"deletedRegion": _region(one.spot), "insertedContent": {"text": one.repair}}
+        said = {"text": f"Replace `{one.spot.text}` by `{one.repair}`"}
+        changes = [{"artifactLocation": artifact, "replacements": [edit]}]
+        more["fixes"] = [{"description": said, "artifactChanges": changes}]
+    if one.key:
+        more["partialFingerprints"] = {"sondeFunction/v1": f"{task}/{one.key}"}
+    return {
+        "ruleId": f"{task}/{one.label}",
+        "ruleIndex": rule,
+        "level": "warning" if one.has_bug else "note",
+        "rank": round(100 * chance, 2),
+        "message": {"text": message},
+        "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": region}}],
+        **more,
+        "properties": {"probability": chance},
+    }
+
+
+def _region(spot: Spot) -> dict[str, Any]:
+    return {
+        "startLine": spot.line,
+        "startColumn": spot.column,
+        "endLine": spot.end_line,
+        "endColumn": spot.end_column,
+    }
 
 
 FORMS: Mapping[str, Callable[[Predictions], str]] = {"text": as_text, "json": as_json, "sarif": as_sarif}

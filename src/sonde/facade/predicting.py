@@ -19,6 +19,7 @@ from sonde.facade.new_files import NewFunction, NewPlace, new_functions
 from sonde.facade.predicted import PredictedFunction, Predictions, ScoredProbe
 from sonde.facade.states import PROBING, ProbedGroup, probed_groups, probed_tasks
 from sonde.lenses._states import pack, subwords_of, unpack
+from sonde.facade.tuned import TUNING, predict_tuned, tuned_in
 from sonde.lenses.probe.data import Examples, poolings_of
 from sonde.lenses.probe.fit import BEST
 from sonde.lenses.probe.options import trained_on
@@ -42,8 +43,17 @@ def predict(
         InputError: The run has no probe, the model has changed since, or no file holds anything to predict.
     """
     tasks = probed_tasks(run)
+    if not tasks or (task is not None and task not in tasks):
+        tuned = tuned_in(run.directory, task, model)
+        if tuned is not None and layer is not None:
+            raise UsageError("--layer is of probes; a fine-tuned model reads all layers")
+        if tuned is not None:
+            return predict_tuned(tuned, files)
     if not tasks:
-        raise InputError(f"{run.directory.root}: no probes; run the lens {PROBING!r}")
+        raise InputError(
+            f"{run.directory.root}: no probes and no fine-tuned models; run the "
+            f"lens {PROBING!r} or {TUNING!r}"
+        )
     chosen_task = _one("task", task, tasks, "-t")
     chosen = _one("model", model, [one.name for one in run.models], "-m")
     info = next(one for one in run.models if one.name == chosen)

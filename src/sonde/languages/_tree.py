@@ -104,6 +104,13 @@ class Function:
             at = end
         return "".join([*parts, text[at : self.end]])
 
+    def outside(self, position: int) -> int:
+        """A character of the definition by itself as one of the file."""
+        at = self.start + position
+        for start, end in self.margins:
+            at += end - start if start <= at else 0
+        return at
+
     def inside(self, position: int) -> int:
         """A character of the file as one of the definition by itself."""
         left_out = sum(min(position, end) - start for start, end in self.margins if start < position)

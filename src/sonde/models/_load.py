@@ -192,6 +192,16 @@ def _described(spec: ModelSpec, family: Family) -> tuple[Capabilities, SpecialTo
     return dataclasses.replace(capabilities, masks=capabilities.masks and sign is not None), special
 
 
+def config_of(spec: ModelSpec) -> Any:
+    """A model's configuration; no weight is read.
+
+    Raises:
+        UnknownNameError: No model has this name.
+        InputError: It cannot be reached, or is damaged.
+    """
+    return _config(spec)
+
+
 def _config(spec: ModelSpec) -> Any:
     return _read_config(_unweighted(spec))
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, fingerprint
@@ -59,6 +59,18 @@ class BugExample:
     end: int | None = None
     other_start: int | None = None
     other_end: int | None = None
+
+
+class Edit(NamedTuple):
+    """Characters of a text and what is to stand there."""
+
+    start: int
+    end: int
+    surface: str
+
+    def made_in(self, text: str) -> str:
+        """The text with the edit."""
+        return text[: self.start] + self.surface + text[self.end :]
 
 
 class Choice:
@@ -113,6 +125,10 @@ class BugTask(ItemLabels):
     @abstractmethod
     def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
         """The examples of a function, the one without a bug first; none where it is not eligible."""
+
+    def undone(self, text: str, bugs: Bugs) -> Iterator[Edit]:
+        """Every edit that would undo a bug of this kind, whether or not there is one, in text order."""
+        yield from ()
 
     def drawn(
         self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: Spread

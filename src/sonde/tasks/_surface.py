@@ -82,6 +82,18 @@ def surface_predictions(
     return pl.DataFrame(found, schema=dict(SURFACE_SCHEMA), orient="row")
 
 
+def by_words(bags: Sequence[Sequence[str]], labels: Labels, parts: Parts, least: int) -> Sequence[str]:
+    """Test predictions by logistic regression on counts of words, its strength chosen on valid.
+
+    Args:
+        bags: The words of each example.
+        labels: Their classes.
+        parts: Rows that train, choose and are tested.
+        least: Training examples that a word has to stand in.
+    """
+    return _words(bags, least)(labels, parts)
+
+
 def _baselines(rows: Rows, texts: Mapping[str, Item]) -> dict[str, Baseline]:
     """The baselines of a data set; what they look at is read once for all folds."""
     found: dict[str, Baseline] = {"majority": _majority}

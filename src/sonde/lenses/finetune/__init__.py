@@ -16,17 +16,22 @@ import polars as pl
 from sonde.base.fingerprint import derive_seed
 from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import LensSettings, Method, Scoring, Training
+from sonde.lenses.finetune.asking import ask
 from sonde.lenses.finetune.baselines import applies, further_texts, options_of
+from sonde.lenses.finetune.card import write_card
 from sonde.lenses.finetune.data import POINTER_TASKS, data_of, splits_of, with_evidence
 from sonde.lenses.finetune.headline import headline_lines
 from sonde.lenses.finetune.options import (
+    AS_SAVED,
     BAG,
     BAG_OPTIONS,
     LENS,
     MODEL_OPTIONS,
     PRETRAINED,
     SCRATCH,
+    SCRATCH_OPTIONS,
     FinetuneOptions,
+    replaced,
 )
 from sonde.lenses.finetune.rows import baseline_rows, trained_rows
 from sonde.lenses.finetune.score import score_all
@@ -47,7 +52,7 @@ class Finetune(LensDefaults):
     """The fine-tuning lens."""
 
     name = LENS
-    version = "4"
+    version = "5"
     typed_options = FinetuneOptions
     tasks = TASKS
     takes = frozenset({"item", "mutation", "pair"})
@@ -67,6 +72,9 @@ class Finetune(LensDefaults):
         for task in tasks:
             for variant in variants(settings):
                 options = FinetuneOptions.read(variant.settings(settings).options)
+                if options.as_saved:
+                    methods[arm_of(PRETRAINED, task, settings, variant, only=AS_SAVED)] = None
+                    continue
                 if BAG in options.methods:
                     # The same for all values of what it does not know.
                     bag = arm_of(BAG, task, settings, variant, needs_model=False, only=BAG_OPTIONS)
@@ -80,6 +88,8 @@ class Finetune(LensDefaults):
                     only = options_of(name, MODEL_OPTIONS) if name in BASELINES else MODEL_OPTIONS
                     if name in BASELINES and "baseline_epochs" in settings.options:
                         only -= {"epochs"}
+                    if name == SCRATCH:
+                        only = (only | SCRATCH_OPTIONS) - replaced(settings)
                     one = arm_of(name, task, settings, variant, number=number, needs_model=own, only=only)
                     methods[one] = None
         return tuple(methods)
@@ -92,8 +102,18 @@ class Finetune(LensDefaults):
         """
         options = FinetuneOptions.read(training.settings.options)
         recipe = dataclasses.replace(options.recipe(training.settings), seed=method.seed)
-        splits = splits_of(with_evidence(training.examples), options.fraction, options.valid)
+        examples = with_evidence(training.examples)
+        if options.as_saved:
+            return ask(method, training, examples)
+        splits = splits_of(examples, options.fraction, options.valid, options.examples, method.seed)
         data = data_of(method.task, splits, training.language)
+        about = {
+            "task": method.task,
+            "language": training.language,
+            "base": training.model.name,
+            "method": method.name,
+            "seed": method.seed,
+        }
         if method.name == BAG:
             return baseline_rows(method.task, splits, training.language, pointer=method.task in POINTER_TASKS)
         if method.name in BASELINES:
@@ -103,19 +123,30 @@ class Finetune(LensDefaults):
             if options.word2vec_corpus:
                 further = partial(further_texts, options.word2vec_corpus, training.language, splits)
             tuned = tune_baseline(
-                method.name, training.model, data, own, options.sizes, training.folder, unlabelled=further
+                method.name,
+                training.model,
+                data,
+                own,
+                options.sizes,
+                training.folder,
+                unlabelled=further,
+                about=about,
             )
             _count(training, tuned.halved)
-            return trained_rows(tuned, splits, data)
+            rows = trained_rows(tuned, splits, data)
+            write_card(tuned, rows, data, about)
+            return rows
         from sonde.lenses.finetune.attend import with_attention
         from sonde.training.finetuning.tune import tune
 
         spec = training.model
         if method.name == SCRATCH:
             spec = dataclasses.replace(spec, reinitialise=derive_seed("scratch", method.seed) % 2**31)
-        tuned = tune(spec, data, recipe, training.folder)
+            recipe = options.scratch_recipe(recipe)
+        tuned = tune(spec, data, recipe, training.folder, about=about)
         _count(training, tuned.halved)
         rows = trained_rows(tuned, splits, data)
+        write_card(tuned, rows, data, about)
         if method.name == PRETRAINED and method.seed == training.settings.seed:
             rows = with_attention(rows, tuned, spec, splits["test"], data, recipe)
         return rows

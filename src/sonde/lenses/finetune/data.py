@@ -27,21 +27,27 @@ TESTED = (TEST, EXTERNAL)
 """Splits that are scored: the corpus's own, and an external test set."""
 
 
-def splits_of(examples: pl.DataFrame, fraction: float, valid: int) -> dict[str, pl.DataFrame]:
+def splits_of(
+    examples: pl.DataFrame, fraction: float, valid: int, most: int = 0, seed: int = 0
+) -> dict[str, pl.DataFrame]:
     """The examples of each split, those that are few enough whole, of others as many as asked, by hash.
 
     Args:
         examples: All of them.
         fraction: Share of train that is used.
         valid: Examples of valid at most.
+        most: Examples of train at most, each function with its changed copy; 0 for all. More of them contain
+            fewer.
+        seed: Which of them they are.
     """
     parts = {
         name: examples.filter(pl.col("split").is_in(held)).sort("example_id")
         for name, held in (("train", ("train",)), ("valid", ("valid",)), ("test", TESTED))
     }
     size = max(1, round(fraction * parts["train"].height))
+    train = _some(parts["train"], "fraction", size)
     return {
-        "train": _some(parts["train"], "fraction", size),
+        "train": _whole_groups(train, most, seed) if most else train,
         "valid": _some(parts["valid"], "valid", valid),
         "test": parts["test"],
     }
@@ -52,6 +58,19 @@ def _some(rows: pl.DataFrame, why: str, size: int) -> pl.DataFrame:
         return rows
     drawn = pl.Series([unit_hash(why, name) for name in rows["example_id"].to_list()])
     return rows[drawn.arg_sort()[:size].sort()]
+
+
+def _whole_groups(rows: pl.DataFrame, most: int, seed: int) -> pl.DataFrame:
+    """As many groups as hold so many examples, by hash of the seed and the group."""
+    groups = [group or name for name, group in rows.select("example_id", "group").iter_rows()]
+    order = sorted(
+        range(len(groups)), key=lambda row: (unit_hash("examples", seed, groups[row]), groups[row])
+    )
+    kept = order[:most]
+    if len(kept) < len(order) and groups[order[most]] == groups[kept[-1]] != groups[kept[0]]:
+        # Half of a pair would teach its label by its function.
+        kept = [row for row in kept if groups[row] != groups[kept[-1]]]
+    return rows[sorted(kept)]
 
 
 EVIDENCE = {"evidence_start": pl.Int32, "evidence_end": pl.Int32, "group": pl.String}
@@ -120,11 +139,23 @@ def data_of(task: str, splits: Mapping[str, pl.DataFrame], language: str) -> Dat
             f"task {task!r}: all {number} training examples are {''.join(classes)!r} and leave nothing to "
             "tell apart; draw from more code or train on a larger fraction"
         )
-    parts = {
-        split: [_sample(task, row, classes, language) for row in rows.iter_rows(named=True)]
-        for split, rows in splits.items()
-    }
+    parts = {split: samples_of(task, rows, classes, language) for split, rows in splits.items()}
     return Data(classes, parts["train"], parts["valid"], parts["test"])
+
+
+def samples_of(task: str, rows: pl.DataFrame, classes: tuple[str, ...], language: str) -> list[Sample]:
+    """The examples of a table.
+
+    Args:
+        task: Public name of the task.
+        rows: With what `with_evidence` adds.
+        classes: Names of the classes, in their order.
+        language: Of the examples.
+
+    Raises:
+        InputError: The task is about places of a text and not about the text.
+    """
+    return [_sample(task, row, classes, language) for row in rows.iter_rows(named=True)]
 
 
 def _sample(task: str, row: Mapping[str, Any], classes: tuple[str, ...], language: str) -> Sample:

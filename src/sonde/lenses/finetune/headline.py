@@ -7,7 +7,9 @@ from typing import Any
 
 import polars as pl
 
+from sonde.lenses.finetune.bias import BIGRAMS, NGRAM
 from sonde.lenses.finetune.data import EXTERNAL, TESTED
+from sonde.lenses.finetune.enough import enough_lines
 from sonde.lenses.finetune.options import BAG, SCRATCH
 from sonde.lenses.finetune.reach import CEILING, OUT_OF_REACH, REACHABLE
 from sonde.lenses.finetune.score import ACCURACY, SEED
@@ -18,6 +20,8 @@ from sonde.results.words import bounds, standing
 NAMES = {
     SCRATCH: "the same architecture from scratch",
     BAG: "a bag of tokens",
+    BIGRAMS: "tokens and their neighbours",
+    NGRAM: "n-gram surprisal",
     "word2vec_cbow_ns": "a BiLSTM on CBOW (ns)",
     "word2vec_cbow_hs": "a BiLSTM on CBOW (hs)",
     "word2vec_skipgram_ns": "a BiLSTM on skip-grams (ns)",
@@ -52,6 +56,7 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
             for gain in gains.filter(pl.col("control") == method).iter_rows(named=True):
                 line += f"; {_points(gain)} over {shown}"
         yield line
+    yield from enough_lines(scores)
     left_out = scores.filter(pl.col("metric") == LEFT_OUT).select("task", "control", dimension(REASON))
     for task, method, reason in left_out.unique(maintain_order=True).iter_rows():
         yield f"{task}: method {method} is left out: {reason}"

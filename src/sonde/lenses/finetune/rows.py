@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from sonde.corpora import Item
+from sonde.lenses.finetune.bias import bias_predictions
 from sonde.lenses.finetune.data import TESTED
 from sonde.lenses.finetune.options import BAG
 from sonde.results.columns import Columns, schema_of
@@ -24,7 +25,8 @@ ROWS_COLUMNS: Columns = {
     "kind": (pl.String, "what the row is about: `example`, `epoch` or `attention`"),
     "baseline": (
         pl.String,
-        "empty; of `bag_of_tokens` which baseline answers: that, `majority`, `length`, `parse_error`",
+        "empty; of `bag_of_tokens` which baseline answers: that, `majority`, `length`, `parse_error`, "
+        "`bag_of_bigrams`, `ngram_surprisal`",
     ),
     "example_id": (pl.String, "the example"),
     "item_id": (pl.String, "its input"),
@@ -49,9 +51,13 @@ ROWS_COLUMNS: Columns = {
     ),
     "locatable": (pl.Boolean, "pointers only: the right place of the error is read"),
     "read": (pl.String, "hash of the subwords that were read: examples that share it get one answer"),
-    "pointed_start": (pl.Int32, "first character that the pointer of the error points at; -1 for nothing"),
+    "pointed_start": (
+        pl.Int32,
+        "first character that the pointer of the error points at, or that a head reading subword by subword "
+        "rests on; null for nothing",
+    ),
     "pointed_end": (pl.Int32, "end of these characters, exclusive"),
-    "repair_start": (pl.Int32, "first character that the pointer of the repair points at; -1 for nothing"),
+    "repair_start": (pl.Int32, "first character that the pointer of the repair points at; null for nothing"),
     "repair_end": (pl.Int32, "end of these characters, exclusive"),
     "epoch": (pl.Int32, "of an epoch: its number"),
     "rate": (pl.Float64, "its learning rate"),
@@ -96,6 +102,13 @@ def trained_rows(tuned: Tuned, splits: Mapping[str, pl.DataFrame], data: Data) -
     return pl.DataFrame(rows, schema=dict(ROWS_SCHEMA))
 
 
+def asked_rows(
+    answers: Answers, examples: pl.DataFrame, classes: Sequence[str], samples: Sequence[Sample]
+) -> pl.DataFrame:
+    """The rows of a model that was not trained here: its answers alone."""
+    return pl.DataFrame(_answers(answers, examples, classes, samples), schema=dict(ROWS_SCHEMA))
+
+
 def _answers(
     answers: Answers, examples: pl.DataFrame, classes: Sequence[str], samples: Sequence[Sample]
 ) -> list[dict[str, Any]]:
@@ -117,20 +130,13 @@ def _answers(
         for row, example in zip(rows, examples.iter_rows(named=True), strict=True):
             row["buggy"] = example["start"] < example["end"]
     if answers.pointed is not None:
+        from sonde.training.finetuning.data import variable_at
+
         for row, sample, spans in zip(rows, samples, answers.pointed.tolist(), strict=True):
-            for name, span in zip(_POINTERS, spans, strict=True):
-                if row["predicted"] == "something" and span[0] >= 0:
-                    row[f"{name}_start"], row[f"{name}_end"] = _whole(sample, span)
+            for name, (start, end) in zip(_POINTERS, spans, strict=False):
+                if row["predicted"] != "nothing" and start >= 0:
+                    row[f"{name}_start"], row[f"{name}_end"] = variable_at(sample, (start, end))
     return rows
-
-
-def _whole(sample: Sample, span: Sequence[int]) -> tuple[int, int]:
-    """The variable that begins in a subword, else the subword."""
-    start, end = span
-    for one in sample.candidates or ():
-        if start <= one[0] < end:
-            return one
-    return start, end
 
 
 def _shared(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +149,9 @@ def baseline_rows(
 ) -> pl.DataFrame:
     """The rows of what needs no model: a bag of tokens, and beside it majority, length and parse errors.
 
-    Of a pointer's task they tell whether there is an error, and nothing of where it is.
+    Where examples come as a function and its changed copy, also what their neighbours give away
+    (`sonde.lenses.finetune.bias`). Of a pointer's task they tell whether there is an error, and nothing of
+    where it is.
     """
     examples = pl.concat(list(splits.values()))
     nothing = pl.lit(None, pl.Int32)
@@ -152,17 +160,21 @@ def baseline_rows(
     blank = {"other_start": nothing, "other_end": nothing, "type": pl.lit(""), "split": told}
     frame = examples.with_columns(**blank).drop("text")
     data = Dataset(task=task, version="", examples=frame, inputs=())
-    found = surface_predictions(data, _items(examples, language))
+    found = surface_predictions(data, _items(examples, language)).drop("correct").rows()
+    if (splits["test"]["group"] != "").any():
+        names = splits["test"]["example_id"].to_list()
+        for control, said in bias_predictions(splits).items():
+            found += [(name, control, one) for name, one in zip(names, said, strict=True)]
     test = {row["example_id"]: row for row in splits["test"].iter_rows(named=True)}
     rows: list[dict[str, Any]] = []
-    for one in found.iter_rows(named=True):
-        example = test[one["example_id"]]
+    for name, control, said in found:
+        example = test[name]
         rows.append(
             {
                 **_shared(example),
-                "baseline": one["control"],
-                "predicted": one["prediction"],
-                "correct": one["correct"],
+                "baseline": control,
+                "predicted": said,
+                "correct": said == example["label"],
                 "buggy": example["start"] < example["end"] if pointer else None,
             }
         )

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from sonde.lenses._lens import LensSettings, Scoring
 from sonde.lenses.finetune.baselines import applies
 from sonde.lenses.finetune.data import TEST, TESTED
+from sonde.lenses.finetune.enough import AT_EDGE, AT_END, ends
 from sonde.lenses.finetune.options import PRETRAINED, FinetuneOptions
 from sonde.lenses.finetune.reach import CEILING, REACHABLE, asked, beyond, ceilings, cut_off, without
 from sonde.lenses.finetune.rows import EPOCH, EXAMPLE
@@ -291,6 +292,8 @@ def _courses(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
             at = own.within(("epoch", str(row["epoch"])))
             for metric in ("valid", "loss"):
                 yield dataclasses.replace(at, metric=metric, value=row[metric], n=1, k=row["epoch"])
+        for metric, at in zip((AT_END, AT_EDGE), ends(part), strict=True):
+            yield dataclasses.replace(own, metric=metric, value=float(at), n=part.height)
         tried = part.group_by(*_SETTING, maintain_order=True).agg(pl.col("valid").max())
         for row in tried.iter_rows(named=True) if tried.height > 1 else ():
             name = f"rate {row['rate']:g}, batch {row['batch']}, epochs {row['epochs']}"

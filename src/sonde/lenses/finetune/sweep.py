@@ -14,13 +14,18 @@ from sonde.results.dimensions import Dimensions
 
 SWEPT = frozenset(
     {
-        *("fraction", "length", "epochs", "batch", "rates", "frozen", "pooling", "warmup", "decay"),
-        *("dropout", "patience", "precision", "cut"),
+        *("fraction", "examples", "length", "epochs", "batch", "rates", "frozen", "pooling"),
+        *("warmup", "decay"),
+        *("dropout", "patience", "precision", "cut", "head", "class_weights", "pointer_epochs", "lora_rank"),
+        *("scratch_rates", "scratch_epochs"),
         *("baseline_rates", "baseline_epochs", "subwords", "vocabulary", "embedding", "lstm_layers"),
         *("lstm_width", "lstm_dropout", "transformer_layers", "transformer_width", "word2vec_epochs"),
     }
 )
 """Options that may take several values in one run."""
+
+_WHOLE = ("examples", "all")
+"""The value of an option that means no limit, as it is written in a sweep."""
 
 _APART = frozenset({"methods", "seeds", "sweep", "external_test"})
 """Options that say what is trained, not how."""
@@ -41,7 +46,7 @@ class SweepVariant:
     @property
     def dimensions(self) -> Dimensions:
         """Its dimensions of the scores; none where nothing is swept."""
-        return tuple((name, value_text(value)) for name, value in self.options.items())
+        return tuple((name, value_text(name, value)) for name, value in self.options.items())
 
     def settings(self, base: LensSettings) -> LensSettings:
         """Settings with these values."""
@@ -70,10 +75,10 @@ def variants(settings: LensSettings) -> tuple[SweepVariant, ...]:
             raise UnknownNameError("option to sweep in lens 'finetune'", name, SWEPT)
         if name in swept or len(set(given)) < len(given):
             raise UsageError(f"lens 'finetune': option sweep = {written!r} names something twice")
-        swept[name] = [guessed(value) for value in given]
+        swept[name] = [0 if (name, value) == _WHOLE else guessed(value) for value in given]
     return tuple(
         SweepVariant(
-            ";".join(f"{name}={value_text(value)}" for name, value in zip(swept, values, strict=True)),
+            ";".join(f"{name}={value_text(name, value)}" for name, value in zip(swept, values, strict=True)),
             dict(zip(swept, values, strict=True)),
         )
         for values in itertools.product(*swept.values())
@@ -133,8 +138,10 @@ def _unreadable(written: object) -> UsageError:
     )
 
 
-def value_text(value: Option) -> str:
-    """A swept value as scores and item tables name it."""
+def value_text(name: str, value: Option) -> str:
+    """A swept value of an option as scores and item tables name it."""
+    if (name, value) == (_WHOLE[0], 0):
+        return _WHOLE[1]
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)

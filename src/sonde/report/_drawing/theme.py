@@ -112,6 +112,8 @@ _MEANINGS: dict[str, tuple[float, float, float]] = {
     "majority": (0.55, 0.12, 70),
     "unigram": (0.60, 0.11, 95),
     "bag_of_tokens": (0.46, 0.10, 50),
+    "bag_of_bigrams": (0.50, 0.11, 30),
+    "ngram_surprisal": (0.62, 0.09, 120),
     "length": (0.60, 0.11, 95),
     "parse_error": (0.58, 0.05, 75),
     "surface": (0.55, 0.12, 70),

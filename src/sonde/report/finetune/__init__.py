@@ -21,6 +21,8 @@ title = PlainTitle(
             **{name: words for name, words in METHODS.items() if name},
             SCRATCH: "the same architecture from scratch",
             "bag_of_tokens": "a bag of tokens",
+            "bag_of_bigrams": "tokens and their neighbours",
+            "ngram_surprisal": "n-grams of functions with and without bugs",
             "majority": "the commonest class",
             "length": "the length of the code",
             "parse_error": "whether the code parses",

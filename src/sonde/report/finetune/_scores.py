@@ -27,6 +27,8 @@ METHODS = {
     "lstm_pointer": "LSTM + pointer",
     "transformer": "Transformer from scratch",
     "bag_of_tokens": "bag of tokens",
+    "bag_of_bigrams": "bag of bigrams",
+    "ngram_surprisal": "n-gram surprisal",
     "majority": "majority",
     "length": "length",
     "parse_error": "parse error",

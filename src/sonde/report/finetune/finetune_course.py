@@ -20,6 +20,12 @@ _HEIGHT = 170
 
 _SETTING = ("learning_rate", "batch", "epochs", "best_epoch")
 
+_ENDS = {
+    "best_at_end": "Best at the last epoch, so that more epochs may give more",
+    "rate_at_edge": "Best at the smallest, the largest or the only rate, so that another may be better",
+}
+"""What says that a training may want more, by its metric."""
+
 
 class FinetuneCourse:
     """Lines over epochs, and a table of settings."""
@@ -35,7 +41,7 @@ class FinetuneCourse:
 
     def draw(self, run: RunData) -> Figure | None:
         """Two charts a task where there are several epochs; the table always."""
-        rows = run.scores(metrics=["valid", "loss", *_SETTING], lens=LENS, controls=True)
+        rows = run.scores(metrics=["valid", "loss", *_SETTING, *_ENDS], lens=LENS, controls=True)
         rows = labelled(rows.filter(pl.col("split") == "valid"), run).with_columns(
             epoch=dimension("epoch").cast(pl.Int64), setting=dimension("setting")
         )
@@ -129,19 +135,21 @@ def _table(rows: pl.DataFrame) -> Table:
 
 
 def _notes(rows: pl.DataFrame) -> list[str]:
-    """Trainings whose best epoch is the last one, which may want more."""
-    ends: list[str] = []
-    key = ("subject", "swept", "method", "seed")
-    for (subject, swept, method, _), part in rows.partition_by(
-        *key, as_dict=True, maintain_order=True
-    ).items():
-        chosen = dict(part.filter(pl.col("metric").is_in(_SETTING)).select("metric", "value").iter_rows())
-        if chosen["best_epoch"] == chosen["epochs"]:
-            ends.append(f"{subject}{f', {swept}' if swept else ''} ({method})")
-    if not ends:
+    """Whether each method was trained enough: what may want more epochs, or another rate."""
+    ends = rows.filter(pl.col("metric").is_in(list(_ENDS)))
+    if ends.is_empty():
         return []
-    named = "; ".join(dict.fromkeys(ends))
-    return [f"Best at the last epoch, so that more epochs may give more: {named}."]
+    notes: list[str] = []
+    for metric, said in _ENDS.items():
+        own = ends.filter(pl.col("metric") == metric)
+        parts = own.partition_by("subject", "swept", "method", as_dict=True, maintain_order=True).items()
+        named = [
+            f"{subject}{f', {swept}' if swept else ''} ({method}, {int(held['value'].sum())} of {len(held)})"
+            for (subject, swept, method), held in parts
+            if held["value"].sum()
+        ]
+        notes += [f"{said}: {'; '.join(named)}."] if named else []
+    return notes or ["Trained enough: no training was best at its last epoch or at the edge of its rates."]
 
 
 plot = FinetuneCourse()

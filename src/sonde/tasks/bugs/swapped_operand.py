@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sonde.languages._bugs import Bugs, Operation
-from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice
+from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice, Edit
 
 SWAPPED = "Swapped operands"
 
@@ -28,6 +30,15 @@ class SwappedOperand(BugTask):
                 return BugExample(CORRECT, text), BugExample(SWAPPED, changed, edit)
         return ()
 
+    def undone(self, text: str, bugs: Bugs) -> Iterator[Edit]:
+        """See `BugTask.undone`: the operands of any operator that must not be swapped, swapped."""
+        for operation in bugs.operations(text):
+            if _eligible(operation, text, bugs):
+                edit = _edit(text, operation)
+                changed = edit.made_in(text)
+                if bugs.parses(changed) and _stands(bugs, changed, operation):
+                    yield edit
+
 
 def _eligible(operation: Operation, text: str, bugs: Bugs) -> bool:
     return (
@@ -39,13 +50,18 @@ def _eligible(operation: Operation, text: str, bugs: Bugs) -> bool:
 
 
 def _swapped(text: str, operation: Operation) -> str:
-    """The text with the operands swapped, blanks around an operator that is a word."""
+    """The text with the operands swapped."""
+    return _edit(text, operation).made_in(text)
+
+
+def _edit(text: str, operation: Operation) -> Edit:
+    """The operands swapped, blanks around an operator that is a word."""
     operator, left, right = operation.operator, operation.left, operation.right
     before, behind = text[left.end : operator.start], text[operator.end : right.start]
     if operator.surface[0].isalpha():
         before, behind = before or " ", behind or " "
     middle = before + text[operator.start : operator.end] + behind
-    return text[: left.start] + right.surface + middle + left.surface + text[right.end :]
+    return Edit(left.start, right.end, right.surface + middle + left.surface)
 
 
 def _stands(bugs: Bugs, changed: str, operation: Operation) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sonde.languages._bugs import Bugs
-from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice
+from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice, Edit
 from sonde.tasks._misuse import MISUSE, misuse
 
 
@@ -26,6 +28,12 @@ class VariableMisuse(BugTask):
         return BugExample(CORRECT, text), BugExample(
             MISUSE, found.text, f"VarMisuse `{found.right}`->`{found.wrong}`"
         )
+
+    def undone(self, text: str, bugs: Bugs) -> Iterator[Edit]:
+        """See `BugTask.undone`: any other variable that may be read at a use."""
+        for use in bugs.variables(text).uses:
+            for name in bugs.replacements(text, use):
+                yield Edit(use.start, use.end, name)
 
 
 task = VariableMisuse()

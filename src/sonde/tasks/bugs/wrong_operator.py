@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sonde.languages._bugs import Bugs, Operation
-from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice
+from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice, Edit
 
 WRONG = "Wrong binary operator"
 
@@ -24,15 +26,28 @@ class WrongOperator(BugTask):
                 return BugExample(CORRECT, text), BugExample(WRONG, changed, f"`{right}`-> `{wrong}`")
         return ()
 
+    def undone(self, text: str, bugs: Bugs) -> Iterator[Edit]:
+        """See `BugTask.undone`: any other operator of the same row, where the text parses with it."""
+        for operation in bugs.operations(text):
+            for other in bugs.rows[operation.operator.surface]:
+                edit = _edit(text, operation, other)
+                changed = edit.made_in(text)
+                if bugs.parses(changed) and _stands(bugs, changed, operation, other):
+                    yield edit
+
 
 def _replaced(text: str, operation: Operation, wrong: str) -> str:
-    """The text with another operator, blanks around it where a word would join what is beside it."""
+    """The text with another operator."""
+    return _edit(text, operation, wrong).made_in(text)
+
+
+def _edit(text: str, operation: Operation, wrong: str) -> Edit:
+    """Another operator, blanks around it where a word would join what is beside it."""
     start, end, _ = operation.operator
-    before, behind = text[:start], text[end:]
     if wrong[0].isalpha():
-        wrong = wrong if before[-1:].isspace() else f" {wrong}"
-        wrong = wrong if behind[:1].isspace() else f"{wrong} "
-    return before + wrong + behind
+        wrong = wrong if text[:start][-1:].isspace() else f" {wrong}"
+        wrong = wrong if text[end:][:1].isspace() else f"{wrong} "
+    return Edit(start, end, wrong)
 
 
 def _stands(bugs: Bugs, changed: str, operation: Operation, wrong: str) -> bool:

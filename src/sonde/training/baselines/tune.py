@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ def tune_baseline(
     *,
     unlabelled: Callable[[], Unlabelled] | None = None,
     on_step: OnStep | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> Tuned:
     """Train a baseline as a model is fine-tuned: same inputs, order, checkpoints and answers.
 
@@ -50,6 +51,7 @@ def tune_baseline(
         folder: A folder of this training's own. A call after a kill goes on from what is there.
         unlabelled: Gives further texts that Word2Vec learns on; asked once.
         on_step: Is told the number of every update done.
+        about: Task, language and model, which are kept beside the head.
 
     Raises:
         UsageError: The limit is too short for any text.
@@ -80,7 +82,7 @@ def tune_baseline(
             _, facts["vectors"] = learned
         (target / FACTS).write_text(json.dumps(facts, indent=2), encoding="utf-8")
 
-    return train(Trainee(model, reader, save), data, recipe, folder, on_step=on_step)
+    return train(Trainee(model, reader, save), data, recipe, folder, on_step=on_step, about=about)
 
 
 def _body(

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sonde.training.finetuning.batches import Batch, by_length, collate
 from sonde.training.finetuning.data import Encoded
-from sonde.training.finetuning.heads import LEAST, PointerHead
+from sonde.training.finetuning.heads import LEAST, PointerHead, TokenHead
 from sonde.training.finetuning.model import HeadedModel
 from sonde.training.finetuning.portions import Portions
 
@@ -38,7 +38,8 @@ class Answers:
             and where nothing is wrong, pointing at nothing is right.
         repaired: Whether a right repair is pointed at; likewise, and True where none is wanted.
         pointed: First and last character (exclusive) of what each pointer points at, the error's first; -1
-            where it points at nothing, or at what the model puts around a text.
+            where it points at nothing, or at what the model puts around a text. Of a head that reads subword
+            by subword, of what its answer rests on most; None of pooled states.
     """
 
     predicted: Int[np.ndarray, " example"]
@@ -81,36 +82,39 @@ def answer(
     portions = portions or Portions(device)
     size = len(encoded)
     pointer = isinstance(model.head, PointerHead)
-    width = 2 if pointer else model.head.out.out_features
+    each = model.head if isinstance(model.head, TokenHead) else None
+    width = 2 if isinstance(model.head, PointerHead) else model.head.classes
     probability = np.zeros((size, width))
     predicted = np.zeros(size, np.int64)
     located, repaired = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
     pointed = np.full((size, 2, 2), -1)
     chance = np.full(size, np.nan)
 
-    def read(some: Sequence[int]) -> tuple[Batch, Tensor]:
+    def read(some: Sequence[int]) -> tuple[Batch, Tensor, Tensor | None]:
         batch = collate(some, encoded, pad, device)
-        return batch, model(batch).float()
+        states = model.read(batch)
+        logits = model.head(states, batch).float()
+        return batch, logits, None if each is None else each.places(states, batch, logits)
 
     fitted = (portions.done(rows, encoded, read) for rows in by_length(encoded, _AT_ONCE))
-    for rows, (batch, found) in chain.from_iterable(fitted):
+    for rows, (batch, found, places) in chain.from_iterable(fitted):
         shares = (found[:, 0].exp() if pointer else found.softmax(-1)).double().cpu().numpy()
         right = batch.location if pointer else batch.target
         chance[rows] = _chosen(shares, right.cpu().numpy())
         if not pointer:
             probability[rows], predicted[rows] = shares, shares.argmax(1)
+            for row, place in zip(rows, [] if places is None else places.tolist(), strict=places is not None):
+                pointed[row, 0] = _shown(encoded[row], place)
             continue
         probability[rows] = np.stack([shares[:, 0], 1 - shares[:, 0]], 1)
-        places = found.argmax(-1).cpu().numpy()
-        predicted[rows] = places[:, 0] > 0
-        for row, (place, repair) in zip(rows, places.tolist(), strict=True):
+        said = found.argmax(-1).cpu().numpy()
+        predicted[rows] = said[:, 0] > 0
+        for row, (place, repair) in zip(rows, said.tolist(), strict=True):
             one = encoded[row]
             located[row] = place == one.location
             repaired[row] = repair in one.repairs or one.location == 0
             for which, at in enumerate((place, repair)):
-                # As published, a pointer may also point into the padding.
-                if one.spans is not None and 0 < at <= len(one.spans):
-                    pointed[row, which] = one.spans[at - 1]
+                pointed[row, which] = _shown(one, at - 1)
     truncated = np.array([one.truncated for one in encoded])
     reached = tuple(one.reached for one in encoded)
     hashes = tuple(blake2b(one.ids.tobytes(), digest_size=8).hexdigest() for one in encoded)
@@ -118,7 +122,16 @@ def answer(
     if pointer:
         return Answers(predicted, probability, located & repaired, *shown, located, repaired, pointed)
     targets = np.array([one.target for one in encoded])
-    return Answers(predicted, probability, predicted == targets, *shown)
+    right = predicted == targets
+    return Answers(predicted, probability, right, *shown, pointed=pointed[:, :1] if each else None)
+
+
+def _shown(one: Encoded, subword: int) -> tuple[int, int]:
+    """Characters of a subword; as published, a pointer may also point into the padding."""
+    if one.spans is None or not 0 <= subword < len(one.spans):
+        return -1, -1
+    start, end = one.spans[subword].tolist()
+    return start, end
 
 
 def _chosen(

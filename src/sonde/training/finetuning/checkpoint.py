@@ -80,7 +80,7 @@ def write(
     """
     state = {
         "course": asdict(course),
-        "model": model.state_dict(),
+        "model": moving(model),
         "optimiser": optimiser.state_dict(),
         **random_state(),
     }
@@ -97,7 +97,7 @@ def read(path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -
         return TrainingState()
     state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     try:
-        model.load_state_dict(state["model"])
+        put_back(model, state["model"])
         optimiser.load_state_dict(state["optimiser"])
     except (RuntimeError, ValueError, KeyError) as error:
         raise InputError(f"checkpoint {path} is of another architecture; delete it and run again") from error
@@ -121,21 +121,41 @@ def set_random_state(state: Mapping[str, Any]) -> None:
 
 
 def write_weights(path: Path, model: torch.nn.Module) -> None:
-    """Write the weights of a body and its head.
+    """Write the weights of a body and its head, as far as they are trained.
 
     Raises:
         StoreError: They could not be written.
     """
     # Tied weights share their memory, which safetensors does not take.
-    weights = {
-        name: weight.detach().cpu().clone().contiguous() for name, weight in model.state_dict().items()
-    }
+    weights = {name: weight.detach().cpu().clone().contiguous() for name, weight in moving(model).items()}
     replacing(path, lambda temporary: save_file(weights, temporary))
 
 
 def read_weights(path: Path, model: torch.nn.Module) -> None:
     """Take up what `write_weights` wrote."""
-    model.load_state_dict(load_file(path))
+    put_back(model, load_file(path))
+
+
+def moving(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The weights that training changes, and whatever else a model holds that is no parameter."""
+    still = _still(model)
+    return {name: weight for name, weight in model.state_dict().items() if name not in still}
+
+
+def put_back(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
+    """Take up what `moving` gave.
+
+    Raises:
+        RuntimeError: They are another architecture's.
+    """
+    lost, more = model.load_state_dict(weights, strict=False)
+    if more or not set(lost) <= _still(model):
+        raise RuntimeError("weights of another architecture")
+
+
+def _still(model: torch.nn.Module) -> set[str]:
+    named = model.named_parameters(remove_duplicate=False)
+    return {name for name, weight in named if not weight.requires_grad}
 
 
 def replacing(path: Path, save: Callable[[Path], object]) -> None:

@@ -53,6 +53,12 @@ class Sample:
     group: str = ""
 
 
+def variable_at(sample: Sample, span: Span) -> Span:
+    """The candidate that begins in a subword, else the subword."""
+    start, end = span
+    return next((one for one in sample.candidates or () if start <= one[0] < end), span)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
     """An example in subwords.

@@ -18,6 +18,7 @@ from sonde.training.finetuning.data import Encoded
 from sonde.training.finetuning.model import HeadedModel
 from sonde.training.finetuning.portions import Portions
 from sonde.training.finetuning.recipe import FineTuning
+from sonde.training.finetuning.together import add_up, is_first, own_part, wait
 from sonde.training.precision import in_bfloat16
 
 CHECKPOINT, BEST = "checkpoint.pt", "best.safetensors"
@@ -82,7 +83,7 @@ def fit(
                 total += _update(model, rows, train, pad, optimiser, recipe, portions)
                 course.position += 1
                 course.step += 1
-                if course.step % recipe.checkpoint == 0 and course.position < len(batches):
+                if course.step % recipe.checkpoint == 0 and course.position < len(batches) and is_first():
                     course.total = float(total)
                     checkpoint.write(folder / CHECKPOINT, course, model, optimiser)
                 if on_step is not None:
@@ -91,9 +92,11 @@ def fit(
             course.epoch, course.position = course.epoch + 1, 0
             course.history.append(Epoch(course.epoch, float(total) / len(train), seen.share, seen.loss))
             course.total = 0.0
-            if course.best is course.history[-1]:
-                checkpoint.write_weights(folder / BEST, model)
-            checkpoint.write(folder / CHECKPOINT, course, model, optimiser)
+            if is_first():
+                if course.best is course.history[-1]:
+                    checkpoint.write_weights(folder / BEST, model)
+                checkpoint.write(folder / CHECKPOINT, course, model, optimiser)
+            wait()
     return course
 
 
@@ -131,11 +134,16 @@ def _update(
         optimiser.zero_grad(set_to_none=True)
         checkpoint.set_random_state(before)
 
-    losses = portions.done(rows, train, gradients, again)
+    own = own_part(rows)
+    losses = portions.done(own, train, gradients, again) if len(own) else []
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    for _, loss in losses:
+        total += loss
+    total = add_up(model, total)
     nn.utils.clip_grad_norm_([one for one in model.parameters() if one.requires_grad], recipe.clip)
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
-    return torch.stack([loss for _, loss in losses]).sum()
+    return total
 
 
 def _optimiser(model: HeadedModel, rate: float, recipe: FineTuning) -> torch.optim.Optimizer:

@@ -1,5 +1,8 @@
 """What stands on a model's states: a class for the text, a class for two texts, or two pointers into it.
 
+A class is read from pooled states, or from each subword (`TokenHead`): a bug stands in one place. Where the
+architecture has a classifier of its own in transformers, that one is trained (`OwnHead`).
+
 The pointer head is that of Vasic et al. 2019, as CuBERT has it: with states Y and their summary c,
 ``tanh(Y Wy + c Wh) w`` gives each place one logit for the error and one for its repair, without biases.
 Place 0 stands for the summary itself and says that nothing is wrong.
@@ -16,7 +19,7 @@ from torch.nn import functional
 
 from sonde.training.finetuning.batches import Batch
 from sonde.training.finetuning.data import FIRST, SECOND
-from sonde.training.finetuning.recipe import FineTuning
+from sonde.training.finetuning.recipe import MAX, FineTuning
 
 States = Float[Tensor, "example token d_model"]
 
@@ -60,7 +63,27 @@ def summary_of(
     return _OVER[how](states, part == text)
 
 
-class ClassHead(nn.Module):
+class _Classifying(nn.Module):
+    """What heads that tell classes share: how many there are, and the loss.
+
+    Args:
+        classes: Number of classes.
+        weights: What each weighs in the loss; None for all the same.
+    """
+
+    def __init__(self, classes: int, weights: Tensor | None) -> None:
+        super().__init__()
+        self.classes = classes
+        self.weights: Tensor | None
+        self.register_buffer("weights", weights, persistent=False)
+
+    def loss(self, logits: Float[Tensor, "example klass"], batch: Batch) -> Float[Tensor, ""]:
+        """Mean over the examples of the cross-entropy, each with the weight of its class."""
+        losses = functional.cross_entropy(logits.float(), batch.target, self.weights, reduction="none")
+        return losses.mean()
+
+
+class ClassHead(_Classifying):
     """A class for a text, or for two.
 
     Args:
@@ -70,10 +93,19 @@ class ClassHead(nn.Module):
             are those of each text, side by side.
         pair: Whether there are two texts.
         dropout: Of what is read.
+        weights: What each class weighs in the loss; None for all the same.
     """
 
-    def __init__(self, width: int, classes: int, pooling: str, pair: bool, dropout: float) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        width: int,
+        classes: int,
+        pooling: str,
+        pair: bool,
+        dropout: float,
+        weights: Tensor | None = None,
+    ) -> None:
+        super().__init__(classes, weights)
         self._pooling, self._pair = pooling, pair and pooling in _OVER
         self.dropout = nn.Dropout(dropout)
         self.out = nn.Linear(width * (2 if self._pair else 1), classes)
@@ -86,9 +118,75 @@ class ClassHead(nn.Module):
         read = torch.cat([summary_of(self._pooling, states, batch.part, text) for text in texts], 1)
         return self.out(self.dropout(read))
 
-    def loss(self, logits: Float[Tensor, "example klass"], batch: Batch) -> Float[Tensor, ""]:
-        """Mean cross-entropy."""
-        return functional.cross_entropy(logits.float(), batch.target)
+
+class OwnHead(_Classifying):
+    """Stands for the head that a classifier of transformers has itself: hands its logits on."""
+
+    def forward(self, logits: Float[Tensor, "example klass"], batch: Batch) -> Float[Tensor, "example klass"]:
+        """The logits."""
+        return logits
+
+
+class TokenHead(_Classifying):
+    """A class for a text that is read subword by subword (Ilse, Tomczak and Welling 2018).
+
+    With states h of the text's subwords, ``max`` gives each ``tanh(h V) W`` and takes of each class the
+    largest over the subwords; ``attention`` takes the mean of the states with weights
+    ``softmax(tanh(h V) a)``, and the class from that. Either says which subword it rests on most.
+
+    Args:
+        width: Of the states.
+        classes: Number of classes.
+        how: ``"max"`` or ``"attention"``.
+        dropout: Of what is read.
+        weights: What each class weighs in the loss; None for all the same.
+    """
+
+    def __init__(
+        self, width: int, classes: int, how: str, dropout: float, weights: Tensor | None = None
+    ) -> None:
+        super().__init__(classes, weights)
+        self._max = how == MAX
+        self.dropout = nn.Dropout(dropout)
+        self.hidden = nn.Linear(width, width)
+        self.out = nn.Linear(width, classes)
+        self.attention = None if self._max else nn.Linear(width, 1, bias=False)
+        for layer in (self.hidden, self.attention):
+            if layer is not None:
+                nn.init.xavier_uniform_(layer.weight)
+        nn.init.normal_(self.out.weight, std=0.02)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, states: States, batch: Batch) -> Float[Tensor, "example klass"]:
+        """Logits of the classes."""
+        if self.attention is None:
+            return self._each(states, batch).amax(1)
+        weights = self._weights(states, batch)[..., None]
+        return self.out(self.dropout((states * weights).sum(1)))
+
+    def places(
+        self, states: States, batch: Batch, logits: Float[Tensor, "example klass"]
+    ) -> Int[Tensor, " example"]:
+        """The subword that the likeliest class rests on most, counted from 0."""
+        if self.attention is not None:
+            return self._weights(states, batch).argmax(1)
+        each, rows = self._each(states, batch), torch.arange(len(states), device=states.device)
+        return each[rows, :, logits.argmax(1)].argmax(1)
+
+    def _each(self, states: States, batch: Batch) -> Float[Tensor, "example token klass"]:
+        found = self.out(torch.tanh(self.hidden(self.dropout(states))))
+        return found.float().masked_fill(~_read(batch)[..., None], -math.inf)
+
+    def _weights(self, states: States, batch: Batch) -> Float[Tensor, "example token"]:
+        assert self.attention is not None
+        found = self.attention(torch.tanh(self.hidden(self.dropout(states))))[..., 0]
+        return found.float().masked_fill(~_read(batch), -math.inf).softmax(1)
+
+
+def _read(batch: Batch) -> Tensor:
+    """The subwords of the text; of a text without any, what stands around it."""
+    text = batch.part == FIRST
+    return torch.where(text.any(1)[:, None], text, batch.part >= 0)
 
 
 class PointerHead(nn.Module):
@@ -138,3 +236,7 @@ class PointerHead(nn.Module):
         else:
             repaired = -chosen.masked_fill(~repairs, -math.inf).logsumexp(-1)
         return (located.sum() + repaired.sum()) / len(logs)
+
+
+Head = ClassHead | OwnHead | TokenHead | PointerHead
+"""What stands on a body."""

@@ -25,14 +25,15 @@ class Portions:
     Args:
         device: Where the model is.
         folder: Of the training, so that it goes on after a kill with the same portions; None keeps nothing.
+        at_once: Examples a portion at most; 0 for whole batches.
 
     Attributes:
         most: Padded subwords a portion; None while every batch has fitted.
         halved: How often a portion did not fit.
     """
 
-    def __init__(self, device: torch.device, folder: Path | None = None) -> None:
-        self._device, self._path = device, folder and folder / _FILE
+    def __init__(self, device: torch.device, folder: Path | None = None, at_once: int = 0) -> None:
+        self._device, self._path, self._at_once = device, folder and folder / _FILE, at_once
         self.most: int | None = None
         self.halved = 0
         if self._path is not None and self._path.is_file():
@@ -70,6 +71,10 @@ class Portions:
                 return finished
 
     def _cut(self, rows: Sequence[int], encoded: Sequence[Encoded]) -> list[Sequence[int]]:
+        if 0 < self._at_once < len(rows):
+            size = self._at_once
+            parts = [rows[place : place + size] for place in range(0, len(rows), size)]
+            return [some for part in parts for some in self._cut(part, encoded)]
         if self.most is None or len(rows) == 1 or _padded(rows, encoded) <= self.most:
             return [rows]
         half = (len(rows) + 1) // 2

@@ -8,6 +8,18 @@ DROP, KEEP, WINDOW = "drop", "keep", "window"
 CUTS = (DROP, KEEP, WINDOW)
 """What becomes of an example whose label rests on characters beyond the limit."""
 
+POOLED, MAX, ATTENTION = "pooled", "max", "attention"
+HEADS = (POOLED, MAX, ATTENTION)
+"""What a class is read from: states that were pooled, or each subword by itself."""
+
+EQUAL, BALANCED = "equal", "balanced"
+WEIGHTS = (EQUAL, BALANCED)
+"""What an example weighs in the loss: as much as any other, or its class as much as any other."""
+
+FLOAT32, BFLOAT16 = "float32", "bfloat16"
+HELD = (FLOAT32, BFLOAT16)
+"""What the weights of a body are held in while it is trained."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -46,6 +58,20 @@ class FineTuning:
         cut: What becomes of an example whose label rests on characters beyond the limit: it is left out, with
             the other example of its function (``"drop"``); it is read to the limit like others
             (``"keep"``); or both are read around the place where they differ (``"window"``).
+        head: One of `HEADS`. A class of a text is read from pooled states, or from its subwords one by one:
+            the subword that says most (``"max"``), or a mean weighted by attention (``"attention"``). Pairs
+            of texts are always pooled.
+        class_weights: One of `WEIGHTS`.
+        pointer_epochs: Passes in which the body learns to point at the place that a label rests on, before it
+            learns the labels.
+        lora_rank: Rank of the matrices that are trained beside the frozen ones of the body (LoRA); 0 trains
+            the body itself.
+        lora_alpha: What LoRA's product is multiplied by, times the rank.
+        lora_dropout: Of what LoRA's matrices read.
+        weights: One of `HELD`: what the body is held in; half precision only where it does not move.
+        at_once: Examples read at once, whose gradients add up to those of a batch; 0 reads all of it.
+        recompute: Whether the states between layers are computed again for the gradients, and not kept.
+        processes: Processes that share each batch, one a device where there are several.
         seed: Of the order of examples, the head's first weights and dropout.
     """
 
@@ -67,6 +93,16 @@ class FineTuning:
     sum_of_logs: bool = False
     precision: str = "auto"
     cut: str = KEEP
+    head: str = POOLED
+    class_weights: str = EQUAL
+    pointer_epochs: int = 0
+    lora_rank: int = 0
+    lora_alpha: int = 16
+    lora_dropout: float = 0.0
+    weights: str = FLOAT32
+    at_once: int = 0
+    recompute: bool = False
+    processes: int = 1
     seed: int = 0
 
     @property

@@ -1,0 +1,107 @@
+"""Several processes that train one model: each reads its part of a batch, and gradients are added up."""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+
+from sonde.base.children import safe_children
+
+_PATIENCE = timedelta(minutes=30)
+"""How long a process waits for the others, as while one writes a checkpoint."""
+
+
+@contextmanager
+def companions(size: int, work: Callable[..., Any], *arguments: Any) -> Generator[None]:
+    """Be the first of several processes; the others do the same work.
+
+    Args:
+        size: How many there are.
+        work: What the others do; a function of a module, called with ``arguments``, behind them the number of
+            the process as ``rank``.
+        arguments: Plain values.
+    """
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory(prefix="sonde-together-") as folder:
+        store = str(Path(folder) / "store")
+        others = [
+            context.Process(target=_other, args=(rank, size, store, work, arguments))
+            for rank in range(1, size)
+        ]
+        with safe_children():
+            for other in others:
+                other.start()
+        try:
+            with _joined(0, size, store):
+                yield
+        finally:
+            for other in others:
+                other.join(timeout=60)
+                if other.is_alive():
+                    other.terminate()
+
+
+def _other(rank: int, size: int, store: str, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    with _joined(rank, size, store):
+        work(*arguments, rank=rank)
+
+
+@contextmanager
+def _joined(rank: int, size: int, store: str) -> Generator[None]:
+    backend = "nccl" if _devices(size) else "gloo"
+    if backend == "nccl":
+        torch.cuda.set_device(rank)
+    distributed.init_process_group(
+        backend, init_method=f"file://{store}", rank=rank, world_size=size, timeout=_PATIENCE
+    )
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
+
+def device_for(device: str, rank: int, size: int) -> str:
+    """The device of a process: one of its own where there are enough, else that of all."""
+    return f"cuda:{rank}" if _devices(size) and device in ("auto", "cuda") else device
+
+
+def _devices(size: int) -> bool:
+    return torch.cuda.is_available() and torch.cuda.device_count() >= size
+
+
+def is_first() -> bool:
+    """Whether this process writes: the only one, or the first of several."""
+    return not distributed.is_initialized() or distributed.get_rank() == 0
+
+
+def wait() -> None:
+    """Wait until all processes have come here."""
+    if distributed.is_initialized():
+        distributed.barrier()
+
+
+def own_part(rows: Sequence[int]) -> Sequence[int]:
+    """The part of a batch that this process reads."""
+    if not distributed.is_initialized():
+        return rows
+    return rows[distributed.get_rank() :: distributed.get_world_size()]
+
+
+def add_up(model: nn.Module, total: Tensor) -> Tensor:
+    """Add the gradients of all processes up, and a number beside them; gives the sum of that."""
+    if not distributed.is_initialized():
+        return total
+    for weight in (one for one in model.parameters() if one.requires_grad):
+        if weight.grad is None:
+            weight.grad = torch.zeros_like(weight)
+        distributed.all_reduce(weight.grad)
+    distributed.all_reduce(total)
+    return total

@@ -1,0 +1,88 @@
+"""A fine-tuned model asked as it is on a published file alone: every example a test, nothing trained."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tests.corpora.test_great import TOKENS, buggy, entry, write
+from tests.facade.test_predicted_bugs import function, samples
+from tests.lenses.test_finetune import save_encoder
+
+import sonde
+from sonde.base.errors import SondeError
+from sonde.corpora import Intake, Selection, read_items
+from sonde.experiments import Execution, Experiment
+from sonde.experiments.run import run
+from sonde.models import ModelSpec
+from sonde.training.finetuning.data import Data
+from sonde.training.finetuning.recipe import FineTuning
+from sonde.training.finetuning.tune import tune
+
+SIZE = 24
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("saved")
+    spec = ModelSpec(name=str(save_encoder(root / "encoder", [function(0)])), device="cpu")
+    data = Data(("Correct", "Variable misuse"), *(samples("variable_misuse", 16, at) for at in (0, 50, 99)))
+    recipe = FineTuning(length=96, epochs=1, rates=(1e-3,))
+    about = {"task": "variable_misuse", "language": "python", "method": "pretrained"}
+    return tune(spec, data, recipe, root / "tuned", about=about).folder
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Examples of a dozen repositories, each with names of its own."""
+    entries = [
+        json.loads(json.dumps(one).replace("value", f"value{number}").replace("a/b", f"a{number % 12}/b"))
+        for number in range(SIZE // 2)
+        for one in (entry(TOKENS), buggy())
+    ]
+    return write(tmp_path_factory.mktemp("great") / "eval.jsontxt", *entries)
+
+
+def asked(model: Path, published: Path, task: str = "variable_misuse") -> Experiment:
+    return Experiment(
+        models=(str(model),),
+        lenses=("finetune",),
+        tasks=(task,),
+        corpora=(f"great:{published}",),
+        selection=Selection(languages=("python",), near_duplicates=False),
+        options={"finetune": {"as_saved": True}},
+    )
+
+
+def test_every_example_is_asked_and_answered_as_the_model_answers(
+    model: Path, published: Path, tmp_path: Path
+) -> None:
+    outcome = run(asked(model, published), Execution(output=tmp_path))
+    assert not outcome.refused and outcome.trained == 1
+    (table,) = tmp_path.glob("observations/lens=finetune/*/*.parquet")
+    rows = pl.read_parquet(table)
+    assert rows.height == SIZE and set(rows["split"]) == {"test"}
+    texts = {item.item_id: item.text for item in read_items(f"great:{published}", Intake())}
+    told = sonde.FineTuned.from_pretrained(model, "cpu").tell([texts[name] for name in rows["item_id"]])
+    assert rows["predicted"].to_list() == [one.label for one in told]
+    for chances, one in zip(rows["probability"].to_list(), told, strict=True):
+        assert chances == pytest.approx(list(one.chances.values()), abs=1e-5)
+    scores = pl.read_parquet(tmp_path / "scores.parquet")
+    own = scores.filter((pl.col("metric") == "accuracy") & pl.col("control").is_null()).row(0, named=True)
+    assert own["n"] == SIZE and own["n_clusters"] == 12
+    assert own["value"] == pytest.approx(rows["correct"].mean())
+    assert not list(tmp_path.glob("trained/*/model"))
+
+
+def test_another_task_than_that_of_the_model_is_refused(model: Path, published: Path, tmp_path: Path) -> None:
+    with pytest.raises(SondeError, match="was fine-tuned for task 'variable_misuse'"):
+        run(asked(model, published, "misuse_repair"), Execution(output=tmp_path))
+
+
+def test_a_model_that_was_never_fine_tuned_is_refused(model: Path, published: Path, tmp_path: Path) -> None:
+    plain = dataclasses.replace(asked(model, published), models=(str(model.parents[1] / "encoder"),))
+    with pytest.raises(SondeError, match="its head cannot be read"):
+        run(plain, Execution(output=tmp_path))

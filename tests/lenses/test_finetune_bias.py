@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from sonde.training.ngram import NGram
 
 from sonde.lenses.finetune import bias
 from sonde.lenses.finetune.bias import BIAS, BIGRAMS, NGRAM, bias_predictions
 from sonde.tasks._words import bag_words
-from sonde.training.ngram import NGram
 
 
 def examples(size: int, seed: int, *, planted: bool) -> pl.DataFrame:

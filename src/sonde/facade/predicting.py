@@ -18,8 +18,8 @@ from sonde.capture.settings import CaptureOptions
 from sonde.facade.new_files import NewFunction, NewPlace, new_functions
 from sonde.facade.predicted import PredictedFunction, Predictions, ScoredProbe
 from sonde.facade.states import PROBING, ProbedGroup, probed_groups, probed_tasks
-from sonde.lenses._states import pack, subwords_of, unpack
 from sonde.facade.tuned import TUNING, predict_tuned, tuned_in
+from sonde.lenses._states import pack, subwords_of, unpack
 from sonde.lenses.probe.data import Examples, poolings_of
 from sonde.lenses.probe.fit import BEST
 from sonde.lenses.probe.options import trained_on

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from sonde.training.ngram import NGram
+from sonde.corpora._ngram import NGram
 
 from sonde.lenses.finetune import bias
 from sonde.lenses.finetune.bias import BIAS, BIGRAMS, NGRAM, bias_predictions

@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 
 from sonde.tasks._surface import by_words
 from sonde.tasks._words import bag_words
-from sonde.training.ngram import NGram
+from sonde.corpora._ngram import NGram
 
 BIGRAMS, NGRAM = "bag_of_bigrams", "ngram_surprisal"
 BIAS = (BIGRAMS, NGRAM)
@@ -63,7 +63,8 @@ def _less_surprising(
     test: Int[np.ndarray, " test"],
 ) -> list[str]:
     classes = sorted(set(labels[train].tolist()))
-    numbers = _numbers([words[row] for row in train.tolist()])
+    rows: list[int] = train.tolist()
+    numbers = _numbers([words[row] for row in rows])
     coded = [np.array([numbers.get(word, _RARE) for word in held], np.int64) for held in words]
     best: tuple[float, list[str]] | None = None
     for order in _ORDERS:

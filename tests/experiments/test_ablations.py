@@ -8,7 +8,7 @@ import pytest
 
 from sonde.experiments import load_experiment
 from sonde.experiments.choices import lens_choices
-from sonde.experiments.plan import settings_of
+from sonde.experiments.lens_choice import settings_of
 from sonde.lenses import training_lens
 from sonde.lenses.finetune.sweep import variants
 from sonde.models import ModelSpec, describe

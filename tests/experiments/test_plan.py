@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.corpora import Item
+from sonde.experiments.lens_choice import LensChoice
 from sonde.experiments.plan import (
     CHARACTERS_A_JOB,
     ITEMS_A_JOB,
     Group,
-    LensChoice,
     ModelChoice,
     ObserveJob,
     Plan,

@@ -7,7 +7,8 @@ import pytest
 from sonde.experiments import Execution, Experiment, train
 from sonde.experiments._outcome import Session
 from sonde.experiments._progress import Silent
-from sonde.experiments.plan import LensChoice, Part, TrainJob
+from sonde.experiments.lens_choice import LensChoice
+from sonde.experiments.plan import Part, TrainJob
 from sonde.lenses import Method
 from sonde.models import ModelSpec
 

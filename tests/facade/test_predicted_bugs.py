@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import sonde
 from sonde.base.errors import InputError
 from sonde.cli import app
-from sonde.facade.predicted import FORMS, Predictions, Spot
+from sonde.facade.predicted import FORMS, FilePlace, Predictions
 from sonde.facade.tuned import predict_tuned
 from sonde.languages import LANGUAGES, facet_of
 from sonde.languages._bugs import Bugs
@@ -120,7 +120,7 @@ def test_a_planted_misuse_is_found_with_its_place_and_repair(
     wrong, right = found.functions
     assert wrong.has_bug and wrong.chances[wrong.label] > 0.5
     # The argument, in the file and not in the function that was cut out of it.
-    assert wrong.spot == Spot(8, 27, 8, 33, "target")
+    assert wrong.spot == FilePlace(8, 27, 8, 33, "target")
     assert wrong.repair == "item"
     assert not right.has_bug and right.spot is None and right.repair is None
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from sonde.corpora._ngram import NGram
 
+from sonde.corpora._ngram import NGram
 from sonde.lenses.finetune import bias
 from sonde.lenses.finetune.bias import BIAS, BIGRAMS, NGRAM, bias_predictions
 from sonde.tasks._words import bag_words

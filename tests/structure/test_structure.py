@@ -83,7 +83,8 @@ def _said(tree: ast.Module) -> list[str]:
 
 @pytest.mark.parametrize("module", [*ROOT.glob("*.py"), *ROOT.glob("experiments/**/*.py")])
 def test_the_command_line_and_experiments_name_no_lens(module: Path) -> None:
-    names = {header.name for header in LENSES.headers()}
+    # A causal model reads from left to right: of that lens's name the field makes a word of its own.
+    names = {header.name for header in LENSES.headers()} - {"causal"}
     said = _said(ast.parse(module.read_text(encoding="utf-8")))
     assert {one for text in said for one in re.findall(r"\w+", text)} & names == set()
 

@@ -22,7 +22,7 @@ from sonde.capture.interventions import Affine, Change
 from sonde.capture.rows import Row
 from sonde.capture.transfer import Sent, Upload
 from sonde.models import FAMILIES, LoadedModel
-from sonde.models._sites import Side
+from sonde.models._sites import ModelSide
 
 _Place = tuple[str, str, int]
 _Rule = Callable[[Tensor], Tensor]
@@ -54,7 +54,7 @@ class Hooks:
         """What to call the model."""
         return self._loaded.spec.name
 
-    def side(self, name: str) -> Side:
+    def side(self, name: str) -> ModelSide:
         """One side of the model; that of cross-attention is the decoder.
 
         Raises:

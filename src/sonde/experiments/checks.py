@@ -12,7 +12,7 @@ from sonde.executors import reach
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Refused
 from sonde.experiments.choices import model_specs
-from sonde.experiments.plan import LensChoice
+from sonde.experiments.lens_choice import LensChoice
 from sonde.experiments.replication import replicated
 from sonde.experiments.shards import check_shard
 from sonde.languages import LANGUAGES

@@ -13,7 +13,8 @@ from sonde.capture.settings import VERSION as CAPTURE_VERSION
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import brought_tasks
 from sonde.experiments._experiment import Execution, Experiment
-from sonde.experiments.plan import LensChoice, ModelChoice, Reading, settings_of
+from sonde.experiments.lens_choice import LensChoice, settings_of
+from sonde.experiments.plan import ModelChoice, Reading
 from sonde.experiments.provenance import computing_versions
 from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens, pairs_asked, typed_options
 from sonde.lenses._quirks import tasks_behind

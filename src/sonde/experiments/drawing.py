@@ -17,7 +17,8 @@ from sonde.experiments._outcome import Refused, Session
 from sonde.experiments._progress import Progress
 from sonde.experiments.external import ExternalTest, read_external, with_external
 from sonde.experiments.labels import around_of, label_path, read_labels
-from sonde.experiments.plan import Group, LensChoice, settings_of
+from sonde.experiments.lens_choice import LensChoice, settings_of
+from sonde.experiments.plan import Group
 from sonde.experiments.tables import items_frame, items_from
 from sonde.languages import version_of
 from sonde.lenses import LENSES

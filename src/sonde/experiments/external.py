@@ -10,7 +10,7 @@ import polars as pl
 
 from sonde.base.errors import UsageError
 from sonde.corpora import Item, NearDuplicateIndex, Selection, duplicate_tokens, select
-from sonde.experiments.plan import LensChoice
+from sonde.experiments.lens_choice import LensChoice
 from sonde.tasks import Dataset
 from sonde.tasks._examples import example_table
 from sonde.tasks._given import example_of

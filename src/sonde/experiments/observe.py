@@ -22,7 +22,8 @@ from sonde.capture.preparing import prepare
 from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, begun
 from sonde.corpora import Item
 from sonde.experiments.labels import label_path
-from sonde.experiments.plan import LensChoice, ObserveJob, Part, group_prefix, settings_of
+from sonde.experiments.lens_choice import LensChoice, settings_of
+from sonde.experiments.plan import ObserveJob, Part, group_prefix
 from sonde.experiments.pools import JobPool, on_this_process
 from sonde.experiments.preparation import items_of, prepared_of
 from sonde.lenses import Captured, reading_lens

@@ -20,7 +20,8 @@ from sonde.experiments.choices import draws
 from sonde.experiments.costs import Amount
 from sonde.experiments.drawing import DEFAULT_SIZE
 from sonde.experiments.labels import read_labels
-from sonde.experiments.plan import ModelChoice, ObserveJob, Plan, Reading, settings_of
+from sonde.experiments.lens_choice import settings_of
+from sonde.experiments.plan import ModelChoice, ObserveJob, Plan, Reading
 from sonde.experiments.settled import planned, read_by_models, settled
 from sonde.lenses import LENSES, reading_lens
 from sonde.models import ModelSpec, load_tokenizer

@@ -17,7 +17,8 @@ from sonde.experiments._progress import Progress
 from sonde.experiments.choices import draws
 from sonde.experiments.drawing import DataSets, draw, pool_selection, unseen
 from sonde.experiments.labels import LabelTables, forget_files_around, write_labels
-from sonde.experiments.plan import Group, LensChoice, Reading, ScoringJob, identity, settings_of
+from sonde.experiments.lens_choice import LensChoice, settings_of
+from sonde.experiments.plan import Group, Reading, ScoringJob, identity
 from sonde.experiments.scoring import handed_on
 from sonde.experiments.selecting import behind_files, groups_of, select_items, survey_files
 from sonde.experiments.tables import items_frame

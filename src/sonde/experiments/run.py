@@ -15,8 +15,9 @@ from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.checks import Readable
 from sonde.experiments.comparing import compare, compared_before, default_output, write_comparison
 from sonde.experiments.costs import AGAIN
+from sonde.experiments.lens_choice import LensChoice
 from sonde.experiments.observing import observe
-from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob, Reading, TrainJob
+from sonde.experiments.plan import ModelChoice, ObserveJob, Reading, TrainJob
 from sonde.experiments.readings import follow_ups
 from sonde.experiments.scoring import score_all, write_scores
 from sonde.experiments.settled import planned, read_by_models, settled

@@ -12,7 +12,8 @@ from sonde.executors import on_cluster
 from sonde.experiments._experiment import Execution
 from sonde.experiments._progress import Advance
 from sonde.experiments.labels import LabelTables
-from sonde.experiments.plan import Part, ScoringJob, settings_of
+from sonde.experiments.lens_choice import settings_of
+from sonde.experiments.plan import Part, ScoringJob
 from sonde.experiments.tables import scan_inputs
 from sonde.lenses import LENSES, ControlObservations, Scoring
 from sonde.lenses._lens import HANDED, HANDED_KEY

@@ -11,8 +11,9 @@ from sonde.experiments._outcome import Session
 from sonde.experiments._progress import Progress
 from sonde.experiments.checks import Readable, check_names, readable
 from sonde.experiments.choices import components, lens_choices, model_choices, settled_options
+from sonde.experiments.lens_choice import LensChoice
 from sonde.experiments.overrides import with_current_names, with_full_names
-from sonde.experiments.plan import LensChoice, ModelChoice, Plan, Reading, plan
+from sonde.experiments.plan import ModelChoice, Plan, Reading, plan
 from sonde.experiments.readings import read
 
 

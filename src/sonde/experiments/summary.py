@@ -11,7 +11,8 @@ from sonde.base.fingerprint import fingerprint
 from sonde.corpora import ItemSet
 from sonde.experiments._experiment import as_json
 from sonde.experiments._outcome import Session
-from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob, Reading, TrainJob
+from sonde.experiments.lens_choice import LensChoice
+from sonde.experiments.plan import ModelChoice, ObserveJob, Reading, TrainJob
 from sonde.experiments.provenance import hardware, versions
 from sonde.experiments.replication import replicated
 from sonde.models import describe, describe_special

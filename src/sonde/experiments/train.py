@@ -15,8 +15,9 @@ from sonde.experiments._forecast import Forecast, measured_first, training
 from sonde.experiments._outcome import Session
 from sonde.experiments.handing import carried_out
 from sonde.experiments.labels import label_path
+from sonde.experiments.lens_choice import settings_of
 from sonde.experiments.observing import is_there
-from sonde.experiments.plan import TrainJob, group_prefix, settings_of
+from sonde.experiments.plan import TrainJob, group_prefix
 from sonde.experiments.tables import scan_inputs
 from sonde.lenses import Training, training_lens
 from sonde.models._resolve import behind_a_server

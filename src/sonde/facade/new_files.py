@@ -9,7 +9,7 @@ from pathlib import Path
 from sonde.base.errors import InputError
 from sonde.corpora import Intake, Item, SourceFile, language_of_path, read_text
 from sonde.corpora._items import items_of
-from sonde.facade.predicted import PredictedFunction, Spot
+from sonde.facade.predicted import FilePlace, PredictedFunction
 from sonde.languages import LANGUAGES, Function
 
 _TEXT = "text"
@@ -35,11 +35,11 @@ class NewFunction:
     span: Function = field(default=Function(0, 0, "", ""), repr=False)
     whole: str = field(default="", repr=False)
 
-    def spot(self, start: int, end: int) -> Spot:
+    def spot(self, start: int, end: int) -> FilePlace:
         """Some characters of the function as a place in its file."""
         first, stop = (self.span.outside(place) for place in (start, end))
         at, to = _position(self.whole, first), _position(self.whole, stop)
-        return Spot(*at, *to, self.whole[first:stop])
+        return FilePlace(*at, *to, self.whole[first:stop])
 
     def said(self, chances: Mapping[str, float]) -> PredictedFunction:
         """The function with the probability of every class."""

@@ -20,7 +20,7 @@ _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class FilePlace:
     """A place in a file and what stands there: lines and columns from 1, the end behind the last one."""
 
     line: int
@@ -61,7 +61,7 @@ class PredictedFunction:
     text: str = ""
     right: str = ""
     clean: str = ""
-    spot: Spot | None = None
+    spot: FilePlace | None = None
     repair: str | None = None
     key: str = ""
 
@@ -289,7 +289,7 @@ def _result(one: PredictedFunction, task: str, rule: int) -> dict[str, Any]:
     }
 
 
-def _region(spot: Spot) -> dict[str, Any]:
+def _region(spot: FilePlace) -> dict[str, Any]:
     return {
         "startLine": spot.line,
         "startColumn": spot.column,

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sonde.experiments.plan import TrainJob, settings_of
+from sonde.experiments.lens_choice import settings_of
+from sonde.experiments.plan import TrainJob
 from sonde.facade.tuned import TUNING
 from sonde.lenses.finetune.options import PRETRAINED, SCRATCH, FinetuneOptions
 from sonde.models._resolve import behind_a_server

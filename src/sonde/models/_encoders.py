@@ -35,7 +35,7 @@ VECTORS = Capabilities(
 
 
 @runtime_checkable
-class TextEncoder(Protocol):
+class OutsideEncoder(Protocol):
     """An encoder; what it has as ``weights``, a text, is part of its revision beside its file."""
 
     def encode(self, texts: list[str], /) -> Any:
@@ -48,7 +48,7 @@ def is_encoder(spec: ModelSpec) -> bool:
     return spec.name.endswith(".py") or spec.name in offered(GROUP)
 
 
-def load_encoder(spec: ModelSpec) -> TextEncoder:
+def load_encoder(spec: ModelSpec) -> OutsideEncoder:
     """The encoder that a name means.
 
     Raises:
@@ -64,7 +64,7 @@ def load_encoder(spec: ModelSpec) -> TextEncoder:
     else:
         module = module_of(Path(spec.name).expanduser(), "sonde.models", what)
     encoder = getattr(module, "encoder", None)
-    if isinstance(encoder, type) or not isinstance(encoder, TextEncoder):
+    if isinstance(encoder, type) or not isinstance(encoder, OutsideEncoder):
         raise InputError(f"{what}: its file defines no `encoder`, an object with encode(texts)")
     return encoder
 

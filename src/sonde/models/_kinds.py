@@ -9,10 +9,10 @@ from typing import Any
 from sonde.base.errors import InputError
 from sonde.models import _shapes
 from sonde.models._family import Capabilities, Gap, ModelSpec, SpecialTokens
-from sonde.models._sites import Places, Sites, find
+from sonde.models._sites import ModuleNames, Sites, find
 from sonde.models._weights import read_weights
 
-_DECODER = Places(
+_DECODER = ModuleNames(
     layers=("layers", "h", "decoder.layers", "blocks"),
     heads=(
         *("self_attn.o_proj", "self_attn.out_proj", "self_attn.dense", "attn.c_proj", "attn.out_proj"),
@@ -25,7 +25,7 @@ _DECODER = Places(
 )
 """Decoders as transformers builds them."""
 
-_ENCODER = Places(
+_ENCODER = ModuleNames(
     layers=("encoder.layer", "layers", "transformer.layer"),
     heads=("attention.output.dense", "attn.Wo", "attention.out_lin"),
     final=("final_norm", "encoder.LayerNorm"),
@@ -33,13 +33,13 @@ _ENCODER = Places(
 """Encoders as transformers builds them."""
 
 _BART = {
-    "encoder": Places(
+    "encoder": ModuleNames(
         layers=("encoder.layers",),
         heads=("self_attn.out_proj",),
         final=("encoder.layer_norm",),
         count=("encoder_attention_heads",),
     ),
-    "decoder": Places(
+    "decoder": ModuleNames(
         layers=("decoder.layers",),
         heads=("self_attn.out_proj",),
         cross=("encoder_attn.out_proj",),
@@ -131,7 +131,7 @@ class DecoderFamily:
     """
 
     model_types: frozenset[str] | None = None
-    places: Places = _DECODER
+    places: ModuleNames = _DECODER
 
     def matches(self, config: Any) -> bool:
         """Whether this family takes a configuration."""
@@ -186,7 +186,7 @@ class EncoderFamily:
 
     model_types: frozenset[str] | None = None
     context: Callable[[Any], int] = _shapes.context
-    places: Places = _ENCODER
+    places: ModuleNames = _ENCODER
 
     def matches(self, config: Any) -> bool:
         """Whether this family takes a configuration."""
@@ -247,7 +247,7 @@ class EncoderDecoderFamily:
     model_types: frozenset[str]
     separate: Callable[[Any], tuple[Any, Any]] = _like_bart
     gap: Callable[[Any, Any, tuple[int, ...], tuple[int, ...]], Gap | None]
-    places: Mapping[str, Places] = field(default_factory=lambda: _BART)
+    places: Mapping[str, ModuleNames] = field(default_factory=lambda: _BART)
 
     def matches(self, config: Any) -> bool:
         """Whether this family takes a configuration."""

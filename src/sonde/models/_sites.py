@@ -11,7 +11,7 @@ from sonde.models import _shapes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class ModuleNames:
     """Names of one side's parts, below the body; of several names the first that the model has counts.
 
     Attributes:
@@ -30,7 +30,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Side:
+class ModelSide:
     """One side of a loaded model.
 
     Attributes:
@@ -48,11 +48,11 @@ class Side:
     count: int
 
 
-Sites = Mapping[str, Side]
+Sites = Mapping[str, ModelSide]
 """The sides of a model: ``"encoder"``, ``"decoder"``."""
 
 
-def find(body: Any, places: Mapping[str, Places], model: Any) -> Sites:
+def find(body: Any, places: Mapping[str, ModuleNames], model: Any) -> Sites:
     """The modules that places name.
 
     Args:
@@ -66,13 +66,13 @@ def find(body: Any, places: Mapping[str, Places], model: Any) -> Sites:
     return {side: _side(body, one, model) for side, one in places.items()}
 
 
-def _side(body: Any, places: Places, model: Any) -> Side:
+def _side(body: Any, places: ModuleNames, model: Any) -> ModelSide:
     layers = _first(body, places.layers)
     if layers is None or not len(layers):
         raise _unknown(model, "layers")
     heads = tuple(_first(layer, places.heads) for layer in layers)
     cross = tuple(_first(layer, places.cross) for layer in layers) if places.cross else ()
-    return Side(
+    return ModelSide(
         layers=tuple(layers),
         heads=heads,
         cross=cross,

@@ -4,7 +4,7 @@ from typing import Any
 
 from sonde.models._family import Gap
 from sonde.models._kinds import EncoderDecoderFamily
-from sonde.models._sites import Places
+from sonde.models._sites import ModuleNames
 
 _SENTINELS = ("<extra_id_0>", "\u2581<extra_id_0>")
 """The first sentinel as tokenizers spell it; mT5 keeps it among its SentencePiece pieces."""
@@ -52,10 +52,10 @@ def _gap(tokenizer: Any, config: Any, prefix: tuple[int, ...], _: tuple[int, ...
 
 
 _PLACES = {
-    "encoder": Places(
+    "encoder": ModuleNames(
         layers=("encoder.block",), heads=("layer.0.SelfAttention.o",), final=("encoder.final_layer_norm",)
     ),
-    "decoder": Places(
+    "decoder": ModuleNames(
         layers=("decoder.block",),
         heads=("layer.0.SelfAttention.o",),
         cross=("layer.1.EncDecAttention.o",),

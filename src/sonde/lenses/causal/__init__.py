@@ -16,7 +16,7 @@ from sonde.corpora import Item
 from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import Captured, LensSettings, Option, Scoring
 from sonde.lenses.causal.fits import Fits, read_fits, split_items
-from sonde.lenses.causal.method import METHODS_BY_NAME, Method
+from sonde.lenses.causal.method import METHODS_BY_NAME, CausalMethod
 from sonde.lenses.causal.options import LENS, CausalOptions, read_options
 from sonde.lenses.causal.rows import ROWS_SCHEMA, Rows
 from sonde.models import Capabilities
@@ -114,7 +114,7 @@ class Causal(LensDefaults):
         return headline_lines(scores)
 
 
-def _methods(settings: LensSettings) -> list[Method]:
+def _methods(settings: LensSettings) -> list[CausalMethod]:
     return [METHODS_BY_NAME[name] for name in read_options(settings).methods]
 
 

@@ -29,7 +29,7 @@ from sonde.capture.requests import (
 )
 from sonde.lenses._lens import Captured, LensSettings, Scoring
 from sonde.lenses._states import subwords_of
-from sonde.lenses.causal.fits import Fit, Fits
+from sonde.lenses.causal.fits import Fits, FittedChange
 from sonde.lenses.causal.measured import add_effects, asking
 from sonde.lenses.causal.options import read_options
 from sonde.lenses.causal.rows import Rows, states_of
@@ -163,7 +163,7 @@ def first_rows(
             )
 
 
-def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[Fit]:
+def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
     """The best head of each relation, other heads like it, and what is put in their place."""
     settings, draws = scoring.settings, read_options(scoring.settings).draws
     apart = pl.Series([item for item, side in splits.items() if side != "test"], dtype=pl.String).implode()
@@ -226,7 +226,7 @@ def _fit(
     kinds: Sequence[str],
     *,
     together: bool = False,
-) -> Fit:
+) -> FittedChange:
     """Heads with what may be put in their place: some vectors of each kind of place, and the mean."""
     given = outputs[layer][:, list(heads)].reshape(len(kinds), -1)
     taken: Counter[str] = Counter()
@@ -237,7 +237,7 @@ def _fit(
             kept.append(at)
     values = np.concatenate([given[kept], given.mean(0, keepdims=True)])
     marks = (*(kinds[at] for at in kept), MEAN)
-    return Fit(NAME, relation, kind, layer, heads, values=values, marks=marks, together=together)
+    return FittedChange(NAME, relation, kind, layer, heads, values=values, marks=marks, together=together)
 
 
 def _index(one: Prepared, marks: Sequence[str]) -> Int[np.ndarray, " subword"]:

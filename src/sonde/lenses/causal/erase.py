@@ -18,7 +18,7 @@ from sonde.capture.interventions import Change
 from sonde.capture.requests import Changed, HiddenStates, ItemCapture, Pass, Plain, Prepared
 from sonde.lenses._lens import Captured, LensSettings, Scoring
 from sonde.lenses._states import subwords_of
-from sonde.lenses.causal.fits import Fit, Fits
+from sonde.lenses.causal.fits import Fits, FittedChange
 from sonde.lenses.causal.measured import add_effects, asking, constructs_of
 from sonde.lenses.causal.options import read_options
 from sonde.lenses.causal.rows import Rows, states_of
@@ -175,7 +175,7 @@ def numbered(examples: pl.DataFrame) -> tuple[list[str], Int[np.ndarray, " examp
     return classes, np.array([number[label] for label in examples["label"].to_list()], dtype=np.int64)
 
 
-def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[Fit]:
+def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
     """The maps of every property, layer and control, from the training split alone."""
     settings, draws = scoring.settings, read_options(scoring.settings).draws
     rows = scoring.observations.filter(pl.col("what").is_in(["mean", "token", "subword"])).collect()
@@ -199,13 +199,13 @@ def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[Fit]:
         for layer, own in enumerate(states):
             cloud = around[layer] if is_whole(task) else Cloud.of(own)
             erased = leace(own, labels, cloud=cloud)
-            yield Fit(NAME, task, LEACE, layer, eraser=erased)
-            yield Fit(NAME, task, PERMUTED, layer, eraser=leace(own, permuted, cloud=cloud))
+            yield FittedChange(NAME, task, LEACE, layer, eraser=erased)
+            yield FittedChange(NAME, task, PERMUTED, layer, eraser=leace(own, permuted, cloud=cloud))
             if drawn is not None:
-                yield Fit(NAME, task, CONTROL_TASK, layer, eraser=leace(own, drawn, cloud=cloud))
+                yield FittedChange(NAME, task, CONTROL_TASK, layer, eraser=leace(own, drawn, cloud=cloud))
             for number in range(draws):
                 seed = derive_seed("subspace", settings.seed, task, layer, number) % 2**63
-                yield Fit(NAME, task, draw(number), layer, eraser=random_like(erased, cloud, seed))
+                yield FittedChange(NAME, task, draw(number), layer, eraser=random_like(erased, cloud, seed))
 
 
 def _by_length(rows: pl.DataFrame) -> Float[np.ndarray, " subword"]:
@@ -246,7 +246,7 @@ def changes_of(
     }
 
 
-def _read_again(one: Fit) -> bool:
+def _read_again(one: FittedChange) -> bool:
     """Whether states are read behind a change: what a new probe finds after it, at this layer and later."""
     return one.kind in (LEACE, draw(0))
 

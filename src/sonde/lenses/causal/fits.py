@@ -47,7 +47,7 @@ FITS_SCHEMA = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fit:
+class FittedChange:
     """One change that is tried.
 
     Attributes:
@@ -114,11 +114,11 @@ class Fits:
         measured: Functions that effects are measured on.
     """
 
-    held: tuple[Fit, ...]
+    held: tuple[FittedChange, ...]
     splits: Mapping[str, str]
     measured: frozenset[str]
 
-    def of(self, method: str) -> list[Fit]:
+    def of(self, method: str) -> list[FittedChange]:
         """The changes of one method."""
         return [one for one in self.held if one.method == method]
 
@@ -167,7 +167,7 @@ def _read(path: Path, _: str) -> Fits:
     )
 
 
-def _fit(row: Mapping[str, object]) -> Fit:
+def _fit(row: Mapping[str, object]) -> FittedChange:
     arrays = {
         name: np.frombuffer(held, dtype=np.float32)
         for name in ("down", "up", "centre", "values")
@@ -182,7 +182,7 @@ def _fit(row: Mapping[str, object]) -> Fit:
         )
     values = arrays["values"].reshape(rank, -1) if "values" in arrays else None
     heads, marks = row["heads"], row["marks"]
-    return Fit(
+    return FittedChange(
         method=str(row["method"]),
         subject=str(row["subject"]),
         kind=str(row["kind"]),

@@ -21,7 +21,7 @@ from sonde.capture.layers import LayerScores
 from sonde.capture.requests import Pass, Prepared
 from sonde.lenses._lens import Captured, LensSettings, Scoring
 from sonde.lenses.causal.effects import BITS
-from sonde.lenses.causal.fits import Fit, Fits
+from sonde.lenses.causal.fits import Fits, FittedChange
 from sonde.lenses.causal.measured import asking, constructs_of, hidden_tokens
 from sonde.lenses.causal.options import read_options
 from sonde.lenses.causal.rows import Rows, states_of
@@ -68,7 +68,7 @@ def first_rows(
     """Nothing."""
 
 
-def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[Fit]:
+def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
     """Nothing."""
     return iter(())
 

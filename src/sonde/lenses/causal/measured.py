@@ -17,7 +17,7 @@ from sonde.capture.interventions import Change
 from sonde.capture.requests import Changed, ItemCapture, Masked, Pass, Plain, Prepared, Request, TokenScores
 from sonde.languages import LANGUAGES
 from sonde.lenses._states import subwords_of
-from sonde.lenses.causal.fits import Fit
+from sonde.lenses.causal.fits import FittedChange
 from sonde.lenses.causal.rows import Rows
 
 HIDDEN = 0.15
@@ -119,7 +119,7 @@ def constructs_of(one: Prepared) -> tuple[list[str], Int[np.ndarray, " subword"]
 def add_effects(
     rows: Rows,
     item: str,
-    fits: Sequence[Fit],
+    fits: Sequence[FittedChange],
     captures: Mapping[str, Sequence[ItemCapture]],
     groups: tuple[Sequence[str], Sequence[Int[np.ndarray, " subword"]]],
 ) -> None:

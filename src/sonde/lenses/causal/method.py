@@ -10,14 +10,14 @@ import polars as pl
 from sonde.capture.requests import Pass, Prepared
 from sonde.lenses._lens import Captured, LensSettings, Scoring
 from sonde.lenses.causal import ablate, erase, logit_lens, patch
-from sonde.lenses.causal.fits import Fit, Fits
+from sonde.lenses.causal.fits import Fits, FittedChange
 from sonde.lenses.causal.rows import Rows
 from sonde.results.scores import Score
 
 Labels = Mapping[str, pl.DataFrame]
 
 
-class Method(Protocol):
+class CausalMethod(Protocol):
     """One way to ask what a model uses."""
 
     @staticmethod
@@ -36,7 +36,7 @@ class Method(Protocol):
         ...
 
     @staticmethod
-    def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterable[Fit]:
+    def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterable[FittedChange]:
         """What is tried: changes and their controls, from the training split alone."""
         ...
 
@@ -60,7 +60,7 @@ class Method(Protocol):
         ...
 
 
-METHODS_BY_NAME: Mapping[str, Method] = {
+METHODS_BY_NAME: Mapping[str, CausalMethod] = {
     "erase": erase,
     "ablate": ablate,
     "patch": patch,

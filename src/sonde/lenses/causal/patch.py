@@ -20,7 +20,7 @@ from sonde.capture.requests import Pass, Plain, Prepared
 from sonde.corpora import Item
 from sonde.languages import has_facet
 from sonde.lenses._lens import Captured, LensSettings, Scoring
-from sonde.lenses.causal.fits import Fit, Fits
+from sonde.lenses.causal.fits import Fits, FittedChange
 from sonde.lenses.causal.options import read_options
 from sonde.lenses.causal.rows import Rows
 from sonde.results.scores import Score
@@ -119,7 +119,7 @@ def _add(rows: Rows, item: str, found: PatchedItem) -> None:
             )  # fmt: skip
 
 
-def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[Fit]:
+def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
     """The cells with the largest attributed effect on the training split, behind all but the last layer."""
     train = [item for item, side in splits.items() if side == "train"]
     rows = scoring.observations.filter((pl.col("what") == CELL) & pl.col("item_id").is_in(train))
@@ -128,7 +128,7 @@ def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[Fit]:
     chosen = inner.sort("guess", "kind", "layer", "subject", descending=[True, False, False, False])
     most = read_options(scoring.settings).patched_cells
     for kind, layer, subject in chosen.head(most).select("kind", "layer", "subject").iter_rows():
-        yield Fit(NAME, subject, kind, layer)
+        yield FittedChange(NAME, subject, kind, layer)
 
 
 def second_passes(

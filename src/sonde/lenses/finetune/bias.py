@@ -19,9 +19,9 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
+from sonde.corpora._ngram import NGram
 from sonde.tasks._surface import by_words
 from sonde.tasks._words import bag_words
-from sonde.corpora._ngram import NGram
 
 BIGRAMS, NGRAM = "bag_of_bigrams", "ngram_surprisal"
 BIAS = (BIGRAMS, NGRAM)

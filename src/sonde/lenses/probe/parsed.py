@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parsed:
+class ParsedFunction:
     """A function whose code parses and whose code tokens all have a state.
 
     Attributes:
@@ -52,7 +52,7 @@ class Functions:
     """
 
     names: Sequence[str]
-    texts: Sequence[Parsed]
+    texts: Sequence[ParsedFunction]
     split: Sequence[str]
     clusters: Sequence[str]
 
@@ -123,7 +123,7 @@ def functions_of(observations: pl.LazyFrame, scoring: Scoring, share: float) -> 
     )
 
 
-def _read(observations: pl.LazyFrame, scoring: Scoring, share: float) -> dict[str, Parsed]:
+def _read(observations: pl.LazyFrame, scoring: Scoring, share: float) -> dict[str, ParsedFunction]:
     units: Mapping[str, str] = dict(scoring.items.select("item_id", "unit").iter_rows())
     language = LANGUAGES.load(scoring.template.language)
     chosen: dict[str, tuple[Tree, CodeTokens]] = {}
@@ -134,7 +134,7 @@ def _read(observations: pl.LazyFrame, scoring: Scoring, share: float) -> dict[st
         whole = not tree.has_error and len(np.unique(tokens.node)) == len(tokens)
         if item in units and whole and looked_at(item, units[item], len(tokens), share):
             chosen[item] = tree, tokens
-    found: dict[str, Parsed] = {}
+    found: dict[str, ParsedFunction] = {}
     order = sorted(chosen)
     for begin in range(0, len(order), _AT_ONCE):
         few = order[begin : begin + _AT_ONCE]
@@ -146,7 +146,7 @@ def _read(observations: pl.LazyFrame, scoring: Scoring, share: float) -> dict[st
             joined = places.join(held, on=["start", "end"], how="left", maintain_order="left")
             if not joined["states"].null_count():
                 scale = np.array(joined["scale"].to_list(), dtype=np.float32)
-                found[str(item)] = Parsed(tree, tokens, unpack(joined["states"].to_list(), scale))
+                found[str(item)] = ParsedFunction(tree, tokens, unpack(joined["states"].to_list(), scale))
     if not found:
         raise InputError(
             "structural probe: no function is short enough and has every token; raise structural"

@@ -12,7 +12,7 @@ from sonde.languages import TOKEN_KINDS
 from sonde.languages._binary import binarise
 from sonde.lenses.probe.fit import BEST
 from sonde.lenses.probe.options import Probing
-from sonde.lenses.probe.parsed import Functions, Parsed
+from sonde.lenses.probe.parsed import Functions, ParsedFunction
 from sonde.results import Score, mean_rows, trained_rows
 from sonde.results.verdict import ENOUGH_SEEDS
 
@@ -104,13 +104,13 @@ def _rank(found: Trees) -> tuple[tuple[str, str]]:
     return ((RANK, str(found.rank)),)
 
 
-def _texts(functions: Sequence[Parsed]) -> list[TreeText]:
+def _texts(functions: Sequence[ParsedFunction]) -> list[TreeText]:
     from sonde.training.probes.trees import TreeText
 
     return [TreeText(one.states, _words(one), binarise(one.tree, one.tokens)) for one in functions]
 
 
-def _words(function: Parsed) -> tuple[str, ...]:
+def _words(function: ParsedFunction) -> tuple[str, ...]:
     """What each token looks like: the kind of names, literals and comments, the characters of all others."""
     tokens = function.tokens
     places = zip(tokens.start.tolist(), tokens.end.tolist(), tokens.kind.tolist(), strict=True)

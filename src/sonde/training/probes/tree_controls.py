@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sonde.languages._binary import ADDED, BinaryTree, Labels, constituents
-from sonde.training.probes.trees import TreeText, Vocabulary, compare
+from sonde.training.probes.trees import TreeLabels, TreeText, compare
 
 RIGHT, LEFT, PAIRS, CEILING = "right_branching", "left_branching", "token_pairs", "gold_tree"
 """Names of the controls.
@@ -28,7 +28,7 @@ def without_states(train: Sequence[TreeText], texts: Sequence[TreeText]) -> Mapp
         train: What the controls are learned from.
         texts: What they are tested on.
     """
-    chain, pairs, known = _Chain(train), _Pairs(train), Vocabulary.of(train)
+    chain, pairs, known = _Chain(train), _Pairs(train), TreeLabels.of(train)
     found: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     for text in texts:
         gaps = len(text.words) - 1
@@ -44,7 +44,7 @@ def without_states(train: Sequence[TreeText], texts: Sequence[TreeText]) -> Mapp
     return {name: np.array(rows) for name, rows in found.items()}
 
 
-def _known(tree: BinaryTree, known: Vocabulary) -> BinaryTree:
+def _known(tree: BinaryTree, known: TreeLabels) -> BinaryTree:
     gaps, unary = set(known.gaps), set(known.unary)
     return BinaryTree(
         tree.distance,

@@ -68,14 +68,14 @@ class Trees:
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class TreeLabels:
     """The labels of some texts; `ADDED` is the first of each."""
 
     gaps: tuple[Labels, ...]
     unary: tuple[Labels, ...]
 
     @classmethod
-    def of(cls, texts: Sequence[TreeText]) -> Vocabulary:
+    def of(cls, texts: Sequence[TreeText]) -> TreeLabels:
         """The labels that occur."""
         gaps = {kinds for text in texts for kinds in text.tree.labels}
         unary = {kinds for text in texts for kinds in text.tree.unary}
@@ -108,7 +108,7 @@ def probe_trees(
     parts = split_parts(texts, split)
     stacked = np.concatenate([text.states for text in parts["train"]], axis=1)
     mean, scale = scaled(stacked)
-    vocabulary = Vocabulary.of(parts["train"])
+    vocabulary = TreeLabels.of(parts["train"])
     train, valid, test = (
         _pad(parts[part], vocabulary, mean, scale, device) for part in ("train", "valid", "test")
     )
@@ -130,7 +130,7 @@ def probe_trees(
     return Trees(min(rank, width), told[1], told[0][MEASURES.index("tree_f1")].mean(axis=1))
 
 
-def _drawn(layers: int, width: int, rank: int, vocabulary: Vocabulary, seed: int) -> Weights:
+def _drawn(layers: int, width: int, rank: int, vocabulary: TreeLabels, seed: int) -> Weights:
     """An orthogonal projection and short vectors, the same in every layer."""
     generator = torch.Generator().manual_seed(seed)
     projection = torch.linalg.qr(torch.randn(width, rank, generator=generator))[0]
@@ -163,7 +163,7 @@ class _Batch:
 
 def _pad(
     texts: Sequence[TreeText],
-    vocabulary: Vocabulary,
+    vocabulary: TreeLabels,
     mean: Float[np.ndarray, "layer 1 d_model"],
     scale: Float[np.ndarray, "layer 1 d_model"],
     device: torch.device | str,
@@ -227,7 +227,7 @@ def _cross_entropy(
 
 @torch.no_grad()
 def _told(
-    weights: Weights, batch: _Batch, texts: Sequence[TreeText], vocabulary: Vocabulary
+    weights: Weights, batch: _Batch, texts: Sequence[TreeText], vocabulary: TreeLabels
 ) -> Float[np.ndarray, "measure layer text"]:
     distance, gaps, unary = _predict(weights, batch.states)
     rows = distance.cpu().numpy(), gaps.argmax(3).cpu().numpy(), unary.argmax(3).cpu().numpy()

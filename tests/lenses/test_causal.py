@@ -25,7 +25,8 @@ from sonde.base.errors import UnknownNameError, UsageError
 from sonde.lenses import LENSES, LensSettings
 from sonde.lenses.causal.findings import erased_of, lead
 from sonde.lenses.causal.options import read_options
-from sonde.results.scores import scores_frame
+from sonde.results.dimensions import REASON
+from sonde.results.scores import LEFT_OUT, scores_frame
 
 BEST = (("selection", "best"),)
 
@@ -83,6 +84,17 @@ def test_effects_are_by_function_and_their_subwords_add_up(erased: Ran) -> None:
     sizes = effects.group_by("item_id", "subject", "kind", "layer").agg(pl.col("n").sum())
     assert sizes["n"].unique().to_list() == [18]
     assert effects["item_id"].n_unique() < len(some_items(160))
+
+
+def test_nothing_is_erased_from_more_dimensions_than_tokens_speak_for(tmp_path: Path) -> None:
+    """With about as many tokens as dimensions a map erases what only chance ties to the classes."""
+    items = some_items(8)
+    ran = run_lens(planted(), items, labels_of(items), {"methods": ("erase",), "draws": 1}, tmp_path)
+    assert {score.metric for score in ran.scores} == {LEFT_OUT}
+    reasons = {score.task: dict(score.dimensions)[REASON] for score in ran.scores}
+    assert set(reasons) == {USED, HELD}
+    for reason in reasons.values():
+        assert "from 32 dimensions is fitted to 64 tokens at least, and" in reason
 
 
 def carrier() -> tuple[int, int]:

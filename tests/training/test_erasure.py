@@ -59,7 +59,7 @@ def test_no_linear_classifier_beats_the_constant(size: int, width: int, classes:
     after, constant = loss(erased(states), labels)
     assert after > constant - 1e-6
     # A random subspace of the same rank that moves states as far leaves the property where it was.
-    other = random_like(erased, Cloud.of(states), 3)
+    (other,) = random_like(erased, Cloud.of(states), [3])
     assert other.rank == erased.rank
     moved = [((one(states) - states) ** 2).sum(1).mean() for one in (erased, other)]
     np.testing.assert_allclose(moved, [erased.change, erased.change], rtol=1e-6)
@@ -93,5 +93,6 @@ def test_what_tells_nothing_is_left_as_it_is() -> None:
     states = np.tile(np.random.default_rng(0).normal(size=(50, 5)), (2, 1))
     labels = np.repeat([0, 1], 50)
     erased = leace(states, labels)
-    assert erased.rank == random_like(erased, Cloud.of(states), 0).rank == 0
+    (other,) = random_like(erased, Cloud.of(states), [0])
+    assert erased.rank == other.rank == 0
     np.testing.assert_array_equal(erased(states), states)

@@ -8,6 +8,7 @@ it is held against: how much a model suffers from any change of that size.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,8 +118,8 @@ def leace(
     return cloud.without(left[:, :told])
 
 
-def random_like(eraser: Eraser, cloud: Cloud, seed: int) -> Eraser:
-    """A random map of the same rank and the same mean squared change, which leaves the property where it is.
+def random_like(eraser: Eraser, cloud: Cloud, seeds: Sequence[int]) -> list[Eraser]:
+    """Random maps of the same rank and the same mean squared change, which leave the property where it is.
 
     Random directions of the whitened states, at right angles to what is erased, are tilted along the spectrum
     of the cloud until what they take away is as large. Where even the widest directions hold less, because
@@ -127,7 +128,7 @@ def random_like(eraser: Eraser, cloud: Cloud, seed: int) -> Eraser:
     Args:
         eraser: What it is to be like.
         cloud: The cloud that it was made for.
-        seed: Of the directions.
+        seeds: Of the directions of each map.
     """
     beside = _beside(cloud.root @ eraser.down)
     # Between what is left of the whitened states and the states themselves.
@@ -136,22 +137,26 @@ def random_like(eraser: Eraser, cloud: Cloud, seed: int) -> Eraser:
     spectrum, axes = spectrum[kept], beside @ axes[:, kept]
     rank = min(eraser.rank, len(spectrum))
     if not rank or not eraser.change:
-        return cloud.without(np.zeros((len(cloud.centre), 0)))
-    drawn = np.random.default_rng(seed).normal(size=(len(spectrum), rank))
+        return [cloud.without(np.zeros((len(cloud.centre), 0))) for _ in seeds]
     logs = np.log(spectrum / spectrum[-1])
 
-    def tilted(power: float) -> Float[np.ndarray, "axis rank"]:
-        scale = power * logs
-        return np.linalg.qr(drawn * np.exp(scale - scale.max())[:, None])[0]
+    def found(seed: int) -> Eraser:
+        drawn = np.random.default_rng(seed).normal(size=(len(spectrum), rank))
 
-    low, high = -32.0, 32.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        changed = float((spectrum[:, None] * tilted(middle) ** 2).sum())
-        low, high = (middle, high) if changed < eraser.change else (low, middle)
-    found = cloud.without(axes @ tilted((low + high) / 2))
-    beyond = float(np.sqrt(eraser.change / found.change))
-    return Eraser(found.down, found.up * beyond, found.centre, eraser.change)
+        def tilted(power: float) -> Float[np.ndarray, "axis rank"]:
+            scale = power * logs
+            return np.linalg.qr(drawn * np.exp(scale - scale.max())[:, None])[0]
+
+        low, high = -32.0, 32.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            changed = float((spectrum[:, None] * tilted(middle) ** 2).sum())
+            low, high = (middle, high) if changed < eraser.change else (low, middle)
+        other = cloud.without(axes @ tilted((low + high) / 2))
+        beyond = float(np.sqrt(eraser.change / other.change))
+        return Eraser(other.down, other.up * beyond, other.centre, eraser.change)
+
+    return [found(seed) for seed in seeds]
 
 
 def _beside(directions: Float[np.ndarray, "d_model rank"]) -> Float[np.ndarray, "d_model other"]:

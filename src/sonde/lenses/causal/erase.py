@@ -36,6 +36,10 @@ TOKENS = 12
 FEWEST = 10
 """Examples of a class below which it is left out."""
 
+A_DIMENSION = 2
+"""Examples a dimension of the states below which nothing is erased: with fewer, a map takes along what only
+chance ties to the classes, and whatever it costs says nothing about them."""
+
 Place = tuple[int, int]
 
 
@@ -175,6 +179,26 @@ def numbered(examples: pl.DataFrame) -> tuple[list[str], Int[np.ndarray, " examp
     return classes, np.array([number[label] for label in examples["label"].to_list()], dtype=np.int64)
 
 
+def why_not_fitted(task: str, examples: pl.DataFrame) -> str:
+    """Why no map is fitted for a property; empty where one is.
+
+    Args:
+        task: The property.
+        examples: Those of the training split that have states, see `examples_of`.
+    """
+    if examples["label"].n_unique() < 2:
+        return f"fewer than two classes of {task} have enough examples to be fitted to"
+    dimensions = states_of(examples.head(1)).shape[-1]
+    # Where states lie is fitted to tokens, and for a property of functions to some subwords of each.
+    places = examples.height * (TOKENS if is_whole(task) else 1)
+    if places < (needed := A_DIMENSION * dimensions):
+        return (
+            f"{task}: a map that erases from {dimensions:,} dimensions is fitted to {needed:,} tokens at "
+            f"least, and {places:,} of the training split were read; more functions would do (--limit)"
+        )
+    return ""
+
+
 def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
     """The maps of every property, layer and control, from the training split alone."""
     settings, draws = scoring.settings, read_options(scoring.settings).draws
@@ -187,9 +211,9 @@ def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
     for task in subjects(scoring.labels):
         examples = labelled(task, scoring.labels[task], splits).filter(pl.col("split") == "train")
         held = examples_of(task, examples, mine)
-        classes, labels = numbered(held)
-        if len(classes) < 2:
+        if why_not_fitted(task, held):
             continue
+        _, labels = numbered(held)
         states = states_of(held)
         if is_whole(task) and not around:
             around = [Cloud.of(layer, _by_length(subwords)) for layer in states_of(subwords)]
@@ -203,9 +227,11 @@ def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
             yield FittedChange(NAME, task, PERMUTED, layer, eraser=leace(own, permuted, cloud=cloud))
             if drawn is not None:
                 yield FittedChange(NAME, task, CONTROL_TASK, layer, eraser=leace(own, drawn, cloud=cloud))
-            for number in range(draws):
-                seed = derive_seed("subspace", settings.seed, task, layer, number) % 2**63
-                yield FittedChange(NAME, task, draw(number), layer, eraser=random_like(erased, cloud, seed))
+            seeds = [
+                derive_seed("subspace", settings.seed, task, layer, number) % 2**63 for number in range(draws)
+            ]
+            for number, other in enumerate(random_like(erased, cloud, seeds)):
+                yield FittedChange(NAME, task, draw(number), layer, eraser=other)
 
 
 def _by_length(rows: pl.DataFrame) -> Float[np.ndarray, " subword"]:

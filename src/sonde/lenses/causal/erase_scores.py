@@ -22,7 +22,17 @@ from sonde.lenses.causal.effects import (
     controls_of,
     effects_of,
 )
-from sonde.lenses.causal.erase import LEACE, NAME, RANDOM, draw, examples_of, labelled, numbered, subjects
+from sonde.lenses.causal.erase import (
+    LEACE,
+    NAME,
+    RANDOM,
+    draw,
+    examples_of,
+    labelled,
+    numbered,
+    subjects,
+    why_not_fitted,
+)
 from sonde.lenses.causal.fits import Fits
 from sonde.lenses.causal.rows import states_of
 from sonde.results import Score, left_out, mean_differences, mean_rows, means, trained_rows
@@ -38,10 +48,14 @@ def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
     """Every number of every property."""
     effects = effects_of(scoring, NAME, fits.splits)
     tried = {one.subject for one in fits.of(NAME)}
+    plain = scoring.observations.filter(
+        pl.col("what").is_in(["mean", "token"]), pl.col("method").is_null()
+    ).collect()
     for task in subjects(scoring.labels):
         template = dataclasses.replace(scoring.template, task=task, split="test", method=NAME)
         if task not in tried:
-            yield left_out(template, f"fewer than two classes of {task} have enough examples to be fitted to")
+            labels = labelled(task, scoring.labels[task], fits.splits).filter(pl.col("split") == "train")
+            yield left_out(template, why_not_fitted(task, examples_of(task, labels, plain)))
             continue
         yield from _effects(effects.filter(pl.col("subject") == task), template)
         yield from _probes(fits, scoring, template)

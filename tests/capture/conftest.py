@@ -178,6 +178,24 @@ def _modernbert() -> Any:
     )
 
 
+def _deberta() -> Any:
+    return transformers.DebertaV2ForMaskedLM(
+        transformers.DebertaV2Config(
+            **COMMON,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            max_position_embeddings=64,
+            relative_attention=True,
+            position_buckets=8,
+            norm_rel_ebd="layer_norm",
+            pos_att_type=["p2c", "c2p"],
+            legacy=False,
+        )
+    )
+
+
 def _bart() -> Any:
     return transformers.BartForConditionalGeneration(
         transformers.BartConfig(
@@ -223,6 +241,7 @@ MAKERS: dict[str, tuple[Callable[[], Any], str, int, str]] = {
     "bert": (_bert, "encoder", 3, "bert"),
     "roberta": (_roberta, "encoder", 2, "roberta"),
     "modernbert": (_modernbert, "encoder", 3, "modernbert"),
+    "deberta": (_deberta, "encoder", 2, "encoder"),
     "bart": (_bart, "encoder-decoder", 4, "bart"),
     "t5": (_t5, "encoder-decoder", 4, "t5"),
 }
@@ -255,7 +274,7 @@ def tiny() -> Callable[[str], LoadedModel]:
                 d_model=32,
                 vocab=VOCAB,
                 context=64,
-                attention="eager" if name in ("codegen", "falcon", "longformer") else "interface",
+                attention="eager" if name in ("codegen", "deberta", "falcon", "longformer") else "interface",
                 masks=not decoder,
             ),
             special=SpecialTokens(

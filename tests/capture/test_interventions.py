@@ -46,6 +46,7 @@ LAYERS = {
     "bert": "bert.encoder.layer.{}",
     "roberta": "roberta.encoder.layer.{}",
     "modernbert": "model.layers.{}",
+    "deberta": "deberta.encoder.layer.{}",
 }
 """Modules by name, written down here anew: what the families say is not asked."""
 
@@ -73,9 +74,10 @@ HEADS = {
     "bert": "attention.output.dense",
     "roberta": "attention.output.dense",
     "modernbert": "attn.Wo",
+    "deberta": "attention.output.dense",
 }
 DECODERS = ("llama", "mistral", "gpt2", "neox", "bigcode", "codegen", "gemma2", "falcon")
-ENCODERS = ("bert", "roberta", "modernbert")
+ENCODERS = ("bert", "roberta", "modernbert", "deberta")
 
 TEXTS = ("def f(a, b):\n    return a + b\n", "x = 12", "while x < y:\n    x += 1")
 

@@ -28,7 +28,7 @@ _DECODER = ModuleNames(
 _ENCODER = ModuleNames(
     layers=("encoder.layer", "layers", "transformer.layer"),
     heads=("attention.output.dense", "attn.Wo", "attention.out_lin"),
-    final=("final_norm", "encoder.LayerNorm"),
+    final=("final_norm",),
 )
 """Encoders as transformers builds them."""
 

@@ -11,14 +11,17 @@ import pytest
 
 from sonde.lenses.attention.observe import METRICS as HITS
 from sonde.lenses.attention.sinks import SINKS
+from sonde.lenses.causal.effects import APART, BITS, EXCESS
+from sonde.lenses.causal.patch_scores import ALIGNED, CHANGE, MARGIN, PREFERS, RECOVERED
 from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
 from sonde.lenses.finetune.enough import AT_EDGE, AT_END
 from sonde.lenses.finetune.reach import CEILING, OUT_OF_REACH, TRUNCATED
 from sonde.lenses.finetune.score import _CHOSEN, ACCURACY
-from sonde.lenses.probe.structure import METRICS as TREES
+from sonde.lenses.probe.structure import METRICS as DISTANCES
 from sonde.lenses.surprisal.before import _CHANGING
 from sonde.results.matched import MATCHED
 from sonde.results.scores import LEFT_OUT, SCORES_COLUMNS
+from sonde.training.probes.trees import MEASURES as TREES
 
 ROOT = Path(__file__).parents[2]
 LENSES = ROOT / "src" / "sonde" / "lenses"
@@ -26,14 +29,15 @@ NAMES = sorted(path.parent.name for path in LENSES.glob("*/__init__.py") if path
 ALL = "All lenses"
 SOURCES = (
     "sonde", "PERPLEXED", "INSPECT", "CodeSyntax", "INK", "CuBERT", "Naeini", "Hewitt", "Voita", "Xiao",
-    "Clark",
+    "Clark", "Hernández", "AST-Probe", "Belrose", "nostalgebraist", "Zhang", "Kramár",
 )  # fmt: skip
 
 COMPUTED = {
     "attention": {*HITS, *(f"{metric}_gain" for metric in HITS), *SINKS},
+    "causal": {BITS, EXCESS, APART, RECOVERED, MARGIN, CHANGE, PREFERS, ALIGNED},
     "cloze": {f"share_{status.replace(' ', '_')}" for status in (ONE, SEVERAL, CUT)},
     "finetune": {CEILING, OUT_OF_REACH, TRUNCATED, ACCURACY, AT_END, AT_EDGE, *_CHOSEN},
-    "probe": {*TREES},
+    "probe": {*DISTANCES, *TREES, *(f"{metric}_gain" for metric in TREES)},
     "surprisal": {MATCHED},
 }
 """Metrics whose names stand in no call that scores."""

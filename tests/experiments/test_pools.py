@@ -14,6 +14,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from sonde.capture.batches import compose
+from sonde.capture.resuming import Resumed
 from sonde.capture.rows import Row
 from sonde.capture.runner import Runner
 from sonde.corpora import Selection
@@ -90,9 +91,9 @@ def observed(project: Path, decoder: Path, output: Path, device: str) -> list[li
     batches: list[list[int]] = []
     read = Runner._batch
 
-    def seen(runner: Runner, batch: Sequence[Row]) -> object:
+    def seen(runner: Runner, batch: Sequence[Row], resumed: Resumed | None) -> object:
         batches.append([row.size for row in batch])
-        return read(runner, batch)
+        return read(runner, batch, resumed)
 
     experiment = Experiment(
         models=(str(decoder),), corpora=(f"local:{project}",), selection=Selection(limit=330, per_cluster=0)

@@ -90,6 +90,7 @@ CONTRACT = {
         "sri",
         "sra",
         "program_tokens",
+        "whole_trees",
     },
     "metrics.scm": {
         *("cpx", "csc", "mxn", "nms", "nml", "ast_depth"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from altair.utils.schemapi import validate_jsonschema
 from altair.vegalite.v6.schema.core import load_schema
+from tests.report import test_causal_depth_sections as depth
 from tests.report.synthetic import dims, write_run
 
 from sonde.report import build_report
@@ -56,9 +58,9 @@ def scores(clusters: float) -> Iterator[Score]:
     yield score("syntax_relations", "excess", 0.7, together, control="random", method="ablate", **own)
 
 
-def run_of(folder: Path, clusters: float = 25.0) -> RunData:
+def run_of(folder: Path, clusters: float = 25.0, more: Sequence[Score] = ()) -> RunData:
     root = write_run(folder / "run", [], {"org/m": 1.0})
-    scores_frame(list(scores(clusters))).write_parquet(RunDirectory(root).scores)
+    scores_frame([*scores(clusters), *more]).write_parquet(RunDirectory(root).scores)
     return RunData(root)
 
 
@@ -96,7 +98,8 @@ def test_what_later_layers_rebuild_and_what_heads_cost(tmp_path: Path) -> None:
 
 
 def test_charts_are_valid_and_stand_on_the_page(tmp_path: Path) -> None:
-    run = run_of(tmp_path)
+    more = [dataclasses.replace(one, model="org/m") for one in (*depth.layered(), *depth.patched(6.0))]
+    run = run_of(tmp_path, more=more)
     for name in NAMES:
         figure = PLOTS.load(name).draw(run)
         assert figure is not None and figure.charts, name

@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.report import test_attention_sections as attention
 from tests.report import test_behind_file as behind
+from tests.report import test_causal_depth_sections as depth
+from tests.report import test_causal_sections as causal
 from tests.report import test_cloze_sections as cloze
 from tests.report import test_finetune_examples as examples
 from tests.report import test_finetune_sections as finetune
@@ -59,7 +61,7 @@ def every(
     cloze_run: RunData,
 ) -> list[Chart | Drawing]:
     """Every chart and drawing of every plot, as the plots hand them over."""
-    scored = write_run(tmp_path_factory.mktemp("runs") / "scored", [], {**probe.MODELS})
+    scored = write_run(tmp_path_factory.mktemp("runs") / "scored", [], {**probe.MODELS, "org/m": 1.0})
     rows = [row for model in probe.MODELS for row in probe.scores_of(model)]
     told = [prompted.score(where, "p_at_k", 0.4, 20) for where in ((), dims(template="call"))]
     classes = [("KeyError", "OSError"), ("OSError", "OSError"), ("KeyError", "KeyError")]
@@ -80,6 +82,12 @@ def every(
         *tags,
         *finetune.scores(),
         *finetune.swept(),
+        *causal.scores(25.0),
+        *(dataclasses.replace(one, model="org/m") for one in (*depth.layered(), *depth.patched(6.0))),
+        *(
+            dataclasses.replace(tags[0], metric="preferred", dimensions=dims(**part), task="variable_misuse")
+            for part in ({}, {"operator": "=="}, {"operator": "!="})
+        ),
     ]
     scores_frame(listed).write_parquet(RunDirectory(scored).scores)
     runs = [run_directory, pair_directory, attention_root, examples_folder, scored]
@@ -92,6 +100,7 @@ def every(
         "cloze_release",
         "cloze_words",
         "finetune_examples",
+        "missed_pairs",
         "probe_models",
         "pseudo_likelihood",
     }

@@ -28,8 +28,9 @@ _ROOT = Path(__file__).parents[1]
 _PACKAGES = ("sonde", "torch", "transformers", "tokenizers", "polars", "numpy", "scikit-learn")
 
 BENCHMARKS = (
-    *("startup", "whole", "capture", "lens", "attention", "probe", "cloze", "alignment", "architectures"),
+    *("startup", "whole", "capture", "causal", "lens", "attention", "probe", "cloze", "alignment"),
     *(
+        "architectures",
         "duplicates",
         "cubert",
         "finetune",

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
+import sysconfig
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
+import torch
 from tests.corpora.test_great import TOKENS, buggy, entry, write
 from tests.facade.test_predicted_bugs import function, samples
 from tests.lenses.test_finetune import save_encoder
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import sonde
 from sonde.base.errors import SondeError
@@ -86,3 +91,53 @@ def test_a_model_that_was_never_fine_tuned_is_refused(model: Path, published: Pa
     plain = dataclasses.replace(asked(model, published), models=(str(model.parents[1] / "encoder"),))
     with pytest.raises(SondeError, match="its head cannot be read"):
         run(plain, Execution(output=tmp_path))
+
+
+MODULES = (
+    "calendar",
+    "cmd",
+    "code",
+    "csv",
+    "difflib",
+    "dis",
+    "filecmp",
+    "fnmatch",
+    "glob",
+    "gzip",
+    "heapq",
+    "pdb",
+)
+
+
+def test_other_lenses_read_a_fine_tuned_model_as_transformers_does(model: Path, tmp_path: Path) -> None:
+    """Its own weights, not those that it began with: states equal those of its body."""
+    for name in MODULES:
+        folder = tmp_path / "code" / name
+        folder.mkdir(parents=True)
+        shutil.copy(Path(sysconfig.get_path("stdlib"), f"{name}.py"), folder)
+    ran = sonde.run(
+        models=model,
+        lenses=["probe", "attention", "surprisal"],
+        tasks="jft",
+        corpora=f"local:{tmp_path / 'code'}",
+        limit=40,
+        output=tmp_path / "run",
+        options={"probe": {"controls": False, "curves": False, "folds": 1}},
+        include_seen=True,
+        workers=1,
+    )
+    assert set(ran.scores["lens"]) == {"probe", "attention", "surprisal"}
+    states = ran.states("jft", 2)
+    texts = dict(ran.items.select("item_id", "text").collect().iter_rows())
+    body = AutoModelForSequenceClassification.from_pretrained(model).base_model.eval()
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    compared = 0
+    for at, item in enumerate(states.examples["item_id"]):
+        row = tokenizer(texts[item], return_tensors="pt")["input_ids"]
+        if row.shape[1] <= body.config.max_position_embeddings:
+            with torch.no_grad():
+                hidden = body(row, output_hidden_states=True).hidden_states[2]
+            wanted = hidden[0].mean(0).numpy()
+            np.testing.assert_allclose(states.values[at], wanted, atol=2e-3 * np.abs(wanted).max())
+            compared += 1
+    assert compared

@@ -12,7 +12,7 @@ from altair.vegalite.v6.schema.core import load_schema
 from tests.report import test_causal_depth_sections as depth
 from tests.report.synthetic import dims, write_run
 
-from sonde.report import build_report
+from sonde.report import build_report, first_screen
 from sonde.report._shared.plot import PLOTS
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import Dimensions
@@ -95,6 +95,19 @@ def test_what_later_layers_rebuild_and_what_heads_cost(tmp_path: Path) -> None:
     )
     assert "in 1: If:if->test; 0 without a verdict." in heads.answer
     assert "all chosen heads at once cost 0.700 [0.680, 0.720] bits" in heads.answer
+
+
+def test_the_first_screen_goes_by_the_paired_excess_and_else_by_the_last_layer(tmp_path: Path) -> None:
+    (found,) = first_screen(run_of(tmp_path))
+    assert found.gain is not None and found.gain["metric"] == "excess"
+    assert "beat the best control in 1 of 2 tasks" in found.verdict
+    root = write_run(tmp_path / "layers", [], {"m": 1.0})
+    layers = [dataclasses.replace(one, n_eff=None) for one in depth.layered()]
+    scores_frame(layers).write_parquet(RunDirectory(root).scores)
+    (found,) = first_screen(RunData(root))
+    assert found.verdict == (
+        "Last layers beat how frequent a subword is in training: 3.00 against 9.00 bits a subword"
+    )
 
 
 def test_charts_are_valid_and_stand_on_the_page(tmp_path: Path) -> None:

@@ -86,3 +86,23 @@ def test_labels_that_the_item_brings_are_taken_as_they_are() -> None:
     file = SourceFile("c.java", "chargeCode", "java", "c", "r")
     brought = (Given("IDN", "IDP", 0, 10), Given("KTX", "SYM", 0, 10))
     assert spans("idn", item(file, "charge", *brought), {}) == [("chargeCode", "IDP")]
+
+
+def test_block_depth_counts_the_blocks_around_each_token() -> None:
+    text = "def f(a):\n    if a:\n        while a:\n            a -= 1\n    return a\n"
+    one = Item("id", text, "python", "function", "a.py", "f", 0, "c", "one")
+    depths = {text[:start].count("\n"): label for start, label in starts("block_depth", one)}
+    assert depths == {0: "0", 1: "1", 2: "2", 3: "3", 4: "1"}
+    text = (
+        "int f(int a) { if (a > 0) { for (;;) { while (a > 1) { do { a--; } while (a > 2); } } } return a; }"
+    )
+    one = Item("id", text, "java", "function", "A.java", "f", 0, "c", "one")
+    found = dict(starts("block_depth", one))
+    assert [found[text.index(word)] for word in ("int", "if", "for", "while", "do", "a--", "return")] == (
+        ["0", "1", "2", "3", "4+", "4+", "1"]
+    )
+
+
+def starts(task: str, one: Item) -> list[tuple[int, str]]:
+    table = TASKS.load(task).label([one], {})["id"]
+    return [(start, label) for start, label in table.select("start", "label").iter_rows()]

@@ -40,6 +40,7 @@ class LensQuestion:
         controls: The controls that it is held against, by name, with their words.
         share: Whether it is a share, said in per cent.
         lower: Whether less is better.
+        paired: The metric of paired differences to controls, where it is none of those called gains.
         otherwise: What speaks in its place where the run lacks the metrics.
     """
 
@@ -50,6 +51,7 @@ class LensQuestion:
     controls: Mapping[str, str] = field(default_factory=dict[str, str])
     share: bool = True
     lower: bool = False
+    paired: str = ""
     otherwise: LensQuestion | None = None
 
 
@@ -87,7 +89,7 @@ def compared(rows: Sequence[Row], question: LensQuestion) -> HeldAgainst | None:
     # What was pooled otherwise is another question.
     same = [one for one in rows if one["pooling"] in (row["pooling"], None)]
     beside = [one for one in same if one["metric"] == metric and one["control"] in question.controls]
-    gains = {one["control"]: _gain(same, metric, one["control"]) for one in beside}
+    gains = {one["control"]: _gain(same, metric, one["control"], question.paired) for one in beside}
     sign = -1 if question.lower else 1
     # Of controls that are equally good the one with a paired difference.
     control = max(
@@ -98,10 +100,10 @@ def compared(rows: Sequence[Row], question: LensQuestion) -> HeldAgainst | None:
     return HeldAgainst(row, control, gain, kind, why)
 
 
-def _gain(rows: Iterable[Row], metric: str, control: str) -> Row | None:
+def _gain(rows: Iterable[Row], metric: str, control: str, paired: str) -> Row | None:
     """The paired difference to a control."""
     for row in rows:
-        of = row["metric"] == f"{metric}_gain" or (
+        of = row["metric"] in (f"{metric}_gain", paired) or (
             row["metric"] == "gain" and row["of_metric"] in (None, "", metric)
         )
         if of and control in (row["control"], row["compared_to"]):

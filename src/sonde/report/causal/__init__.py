@@ -21,6 +21,18 @@ title = PlainTitle(
         where=dimensions_are({"selection": "best"}) & (pl.col("split") == "test"),
         controls={"random": "a random subspace of the same rank and size"},
         share=False,
+        paired="excess",
+        otherwise=LensQuestion(
+            subject="Last layers",
+            measure="bits a subword",
+            metrics=("bits",),
+            where=dimensions_are({})
+            & (pl.col("method") == "logit_lens")
+            & ((pl.col("layer") == pl.col("layer").max().over("model")) | pl.col("layer").is_null()),
+            controls={"unigram": "how frequent a subword is in training"},
+            share=False,
+            lower=True,
+        ),
     ),
     explained=(
         "Erasing a property takes it out of the states of one layer so that no linear probe finds it there "

@@ -191,7 +191,6 @@ def _deberta() -> Any:
             position_buckets=8,
             norm_rel_ebd="layer_norm",
             pos_att_type=["p2c", "c2p"],
-            legacy=False,
         )
     )
 

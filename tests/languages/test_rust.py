@@ -93,7 +93,7 @@ CONTRACT = {
         "whole_trees",
     },
     "metrics.scm": {
-        *("cpx", "csc", "mxn", "nms", "nml", "ast_depth"),
+        *("cpx", "csc", "mxn", "nms", "nml", "ast_depth", "block_depth"),
         *("nested_loop", "if_in_loop", "early_return", "recursion"),
     },
     "locals.scm": {"vcu", "vct", "same_scope", "next_use", "variable_misuse", "misuse_repair"},

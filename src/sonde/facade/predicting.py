@@ -18,8 +18,9 @@ from sonde.capture.settings import CaptureOptions
 from sonde.facade.new_files import NewFunction, NewPlace, new_functions
 from sonde.facade.predicted import PredictedFunction, Predictions, ScoredProbe
 from sonde.facade.states import PROBING, ProbedGroup, probed_groups, probed_tasks
-from sonde.facade.tuned import TUNING, predict_tuned, tuned_in
+from sonde.facade.tuned import predict_tuned, tuned_in
 from sonde.lenses._states import pack, subwords_of, unpack
+from sonde.lenses.finetune.options import LENS
 from sonde.lenses.probe.data import Examples, poolings_of
 from sonde.lenses.probe.fit import BEST
 from sonde.lenses.probe.options import trained_on
@@ -51,8 +52,7 @@ def predict(
             return predict_tuned(tuned, files)
     if not tasks:
         raise InputError(
-            f"{run.directory.root}: no probes and no fine-tuned models; run the "
-            f"lens {PROBING!r} or {TUNING!r}"
+            f"{run.directory.root}: no probes and no fine-tuned models; run the lens {PROBING!r} or {LENS!r}"
         )
     chosen_task = _one("task", task, tasks, "-t")
     chosen = _one("model", model, [one.name for one in run.models], "-m")

@@ -8,8 +8,7 @@ from typing import Any
 
 from sonde.experiments.lens_choice import settings_of
 from sonde.experiments.plan import TrainJob
-from sonde.facade.tuned import TUNING
-from sonde.lenses.finetune.options import PRETRAINED, SCRATCH, FinetuneOptions
+from sonde.lenses.finetune.options import LENS, PRETRAINED, SCRATCH, FinetuneOptions
 from sonde.models._resolve import behind_a_server
 
 
@@ -25,7 +24,7 @@ def memory_of(jobs: Iterable[TrainJob]) -> tuple[Mapping[str, Any], ...]:
 
     found: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     for job in jobs:
-        if job.part.lens.name != TUNING or behind_a_server(job.model):
+        if job.part.lens.name != LENS or behind_a_server(job.model):
             continue
         options = dict(job.method.options)
         if job.method.name not in (PRETRAINED, SCRATCH) or options.get("as_saved"):

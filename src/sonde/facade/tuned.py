@@ -15,6 +15,7 @@ from sonde.facade.new_files import NewFunction, new_functions
 from sonde.facade.predicted import PredictedFunction, Predictions, ScoredProbe
 from sonde.languages import facet_of, has_facet
 from sonde.languages._bugs import Bugs
+from sonde.lenses.finetune.options import LENS
 from sonde.results import mean_rows
 from sonde.results.scores import Score
 from sonde.store.rundir import RunDirectory
@@ -24,9 +25,6 @@ from sonde.training.finetuning.saved import FACTS, NOTHING, FineTuned, Told
 
 _MOST = 256
 """Edits of a function that are tried."""
-
-TUNING = "finetune"
-"""The lens that leaves fine-tuned models."""
 
 
 def is_tuned(folder: Path) -> bool:
@@ -50,7 +48,7 @@ def tuned_in(run: RunDirectory, task: str | None, model: str | None) -> Path | N
         UnknownNameError: The run has trained none for the task or the model.
     """
     found: list[dict[str, Any]] = []
-    for table in sorted(run.root.glob(f"observations/lens={TUNING}/model=*/*.parquet")):
+    for table in sorted(run.root.glob(f"observations/lens={LENS}/model=*/*.parquet")):
         folder = run.trained / table.stem.rpartition("-")[2] / "model"
         if not is_tuned(folder):
             continue

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import torch
 from tests.lenses.planted import (
+    BOS,
     HELD,
+    SIGN_AFTER_LETTER,
     USED,
     Ran,
     edges_of,
@@ -23,7 +26,10 @@ from tests.lenses.planted import (
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.lenses import LENSES, LensSettings
+from sonde.lenses._lens import HANDED, HANDED_KEY
 from sonde.lenses.causal.findings import erased_of, lead
+from sonde.lenses.causal.fits import FittedChange, read_fits
+from sonde.lenses.causal.heads_behind import HIT, followed
 from sonde.lenses.causal.options import read_options
 from sonde.results.dimensions import REASON
 from sonde.results.scores import LEFT_OUT, scores_frame
@@ -131,6 +137,74 @@ def test_only_ablating_the_head_that_fetches_raises_the_loss(tmp_path: Path) -> 
         assert value > 0.2 if head == used else abs(value) < 0.01
     together = ran.value(metric="excess", control="random", dimensions=(("relation", "all of them"),))
     assert together.ci_low is not None and together.ci_low > 0.2
+
+
+@torch.no_grad()
+def hits_by_hand(text: str, made: FittedChange | None, layer: int, head: int, edges: list[list[int]]) -> int:
+    """Edges whose earlier end gets the most attention of the later one, in an eager forward with a hook."""
+    loaded = planted()
+    model = loaded.model
+    hooks = []
+    if made is not None:
+        down, up, centre = (
+            torch.tensor(part) for part in (made.affine.down, made.affine.up, made.affine.centre)
+        )
+        signs = [1 + at for at in range(SIGN_AFTER_LETTER, len(text), 3)]
+
+        def erased(states: torch.Tensor) -> torch.Tensor:
+            changed = states.clone()
+            changed[0, signs] -= ((states[0, signs] - centre) @ down) @ up
+            return changed
+
+        layers = model.model.layers
+        if made.layer:
+            hooks.append(layers[made.layer - 1].register_forward_hook(lambda _, __, out: erased(out)))
+        else:
+            hooks.append(layers[0].register_forward_pre_hook(lambda _, given: (erased(given[0]), *given[1:])))
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    row = torch.tensor([[BOS, *text.encode()]])
+    attention = model(row, output_attentions=True).attentions[layer][0, head]
+    model.set_attn_implementation(before)
+    for hook in hooks:
+        hook.remove()
+    pairs = [sorted(edge) for edge in edges]
+    return sum(int(attention[1 + later, 1 : 1 + later].argmax()) == earlier for earlier, later in pairs)
+
+
+def test_heads_behind_an_erasure_hit_as_many_edges_as_by_hand(tmp_path: Path) -> None:
+    items = some_items(160)
+    labels = {**labels_of(items), "syntax_relations": edges_of(items)}
+    ran = run_lens(planted(), items, labels, {"methods": ("erase", "ablate"), "draws": 1}, tmp_path)
+    found = {HANDED: "handed.parquet", HANDED_KEY: str(tmp_path)}
+    fits = read_fits(LensSettings(root=str(tmp_path), stage=1, found=found))
+    heads = followed(fits)
+    texts = {one.item.item_id: one.item.text for one in items}
+    rows = ran.rows.filter(pl.col("what") == HIT)
+    some = rows.filter(pl.col("item_id").is_in(rows["item_id"].unique().sort()[:4].implode()))
+    changes = {(one.subject, one.kind, one.layer): one for one in fits.of("erase")}
+    assert set(some["group"]) == {"letter->sign", "answer->letter"} and some["subject"].n_unique() == 3
+    edges = edges_of(items)
+    for row in some.iter_rows(named=True):
+        made = changes.get((row["subject"], row["kind"], row["layer"]))
+        mine = edges.filter(item_id=row["item_id"], label=row["group"]).select("start", "other_start").rows()
+        wanted = hits_by_hand(
+            texts[row["item_id"]], made, *heads[row["group"]], [list(edge) for edge in mine]
+        )
+        assert (row["hits"], row["n"]) == (wanted, len(mine)), row
+    lost = ran.value(task=USED, metric="hits_lost", control=None, layer=0)
+    beside = ran.value(task=USED, metric="hits_lost", control="random", layer=0)
+    excess = ran.value(task=USED, metric="hits_excess", control="random", layer=0)
+    assert excess.value == pytest.approx(lost.value - beside.value)
+
+
+def test_probes_of_the_other_property_are_as_right_behind_an_erasure(erased: Ran) -> None:
+    """The letter and the half of the sign have nothing to do with each other."""
+    chosen = erased.value(task=USED, metric="excess", control="random", dimensions=BEST).layer
+    at = (("erased", str(chosen)), ("erased_property", USED))
+    assert erased.value(task=HELD, metric="accuracy", control=None, layer=chosen, dimensions=at).value > 0.95
+    gain = erased.value(task=HELD, metric="gain", control="random", layer=chosen, dimensions=at)
+    assert abs(gain.value) < 0.05
 
 
 def test_the_headline_says_what_is_used_and_what_is_held(erased: Ran) -> None:

@@ -49,6 +49,10 @@ def scores(clusters: float) -> Iterator[Score]:
         yield score(task, "excess", 0.3, dims(construct="call"), layer=2, control="random", **own)
         at = (*BEST, *dims(construct="call", where="here-elsewhere"))
         yield score(task, "apart", 0.25, at, layer=2, control="random", **own)
+        other = "block_depth" if task == "idn" else "idn"
+        behind = dims(erased="2", erased_property=task)
+        yield score(other, "gain", -cost / 2, behind, layer=2, control="random", **own)
+        yield score(task, "hits_excess", cost / 4, layer=2, control="random", **own)
     for where, value in (("here", 0.4), ("elsewhere", 0.01)):
         at = dims(relation="If:if->test", where=where)
         held = {"method": "ablate", "layer": 2, "head": 1, **own}
@@ -108,6 +112,20 @@ def test_the_first_screen_goes_by_the_paired_excess_and_else_by_the_last_layer(t
     assert found.verdict == (
         "Last layers beat how frequent a subword is in training: 3.00 against 9.00 bits a subword"
     )
+
+
+def test_what_else_an_erasure_takes_stands_beside_a_random_subspace(tmp_path: Path) -> None:
+    figure = PLOTS.load("causal_others").draw(run_of(tmp_path))
+    assert figure is not None and figure.table is not None
+    assert figure.answer.splitlines() == [
+        "what identifiers name erased: probes of block depth lose 10.0 [8.0, 12.0] points more than with a "
+        "random subspace.",
+        "what identifiers name erased: heads that follow relations lose 5.0 [3.0, 7.0] points more than with "
+        "a random subspace.",
+        "block depth erased: probes of what identifiers name lose 2.5 [0.5, 4.5] points more than with a "
+        "random subspace.",
+    ]
+    assert len(list(figure.table.cells())) == 4
 
 
 def test_charts_are_valid_and_stand_on_the_page(tmp_path: Path) -> None:

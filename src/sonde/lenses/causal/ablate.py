@@ -68,7 +68,7 @@ def planned(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
     )
 
 
-def _edges(labels: Mapping[str, pl.DataFrame]) -> dict[str, list[tuple[str, int, int]]]:
+def edges_of(labels: Mapping[str, pl.DataFrame]) -> dict[str, list[tuple[str, int, int]]]:
     """For each function its edges: the relation, and where head and dependent begin."""
     found: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
     if TASK in labels:
@@ -82,7 +82,7 @@ def _tokens(one: Prepared) -> list[tuple[int, int]]:
     return list(zip(one.tokens.start.tolist(), one.tokens.end.tolist(), strict=True))
 
 
-def _lookups(one: Prepared, edges: Sequence[tuple[str, int, int]]) -> tuple[WordLookups, list[str]] | None:
+def lookups_of(one: Prepared, edges: Sequence[tuple[str, int, int]]) -> tuple[WordLookups, list[str]] | None:
     """The code tokens of a function, and its edges between them that have two ends."""
     tokens = _tokens(one)
     if not tokens or not edges:
@@ -126,8 +126,8 @@ def first_passes(
     """Attention along the edges of relations, and what heads give at some subwords."""
     if TASK not in labels:
         return []
-    edges = _edges(labels)
-    asked = {one.item.item_id: _lookups(one, edges.get(one.item.item_id, ())) for one in prepared}
+    edges = edges_of(labels)
+    asked = {one.item.item_id: lookups_of(one, edges.get(one.item.item_id, ())) for one in prepared}
     lookups = {item: held[0] for item, held in asked.items() if held is not None}
     spans = {one.item.item_id: tuple((at, at + 1) for at in _read_at(one)) for one in prepared}
     return [Pass(Plain(), (WordAttention(lookups), HeadOutputs(spans)))]
@@ -139,7 +139,7 @@ def first_rows(
     """Add how often each head hits each relation, and what heads give."""
     if TASK not in labels:
         return
-    edges = _edges(labels)
+    edges = edges_of(labels)
     for one in observed:
         item = one.prepared.item.item_id
         capture = next((held for held in one.captures if held.heads is not None), None)
@@ -150,7 +150,7 @@ def first_rows(
                 given.reshape(len(given), -1), item_id=item, what="head", kind=_kind(one.prepared, at),
                 start=at, end=at + 1, n=given.shape[1],
             )  # fmt: skip
-        asked = _lookups(one.prepared, edges.get(item, ()))
+        asked = lookups_of(one.prepared, edges.get(item, ()))
         words = capture.words.get("encoder") or capture.words.get("decoder")
         if asked is None or words is None:
             continue
@@ -276,7 +276,7 @@ def second_rows(
     rows: Rows,
 ) -> None:
     """Add what changed at the dependents of each relation, and elsewhere."""
-    edges = _edges(labels)
+    edges = edges_of(labels)
     once = list({one.name: one for one in fits.of(NAME)}.values())
     relations = list(dict.fromkeys(one.subject for one in once if not one.together))
     for one in observed:

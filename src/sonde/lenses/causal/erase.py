@@ -18,6 +18,8 @@ from sonde.capture.interventions import Change
 from sonde.capture.requests import Changed, HiddenStates, ItemCapture, Pass, Plain, Prepared
 from sonde.lenses._lens import Captured, LensSettings, Scoring
 from sonde.lenses._states import subwords_of
+from sonde.lenses.causal import heads_behind
+from sonde.lenses.causal.ablate import edges_of
 from sonde.lenses.causal.fits import Fits, FittedChange
 from sonde.lenses.causal.measured import add_effects, asking, constructs_of
 from sonde.lenses.causal.options import read_options
@@ -273,7 +275,7 @@ def changes_of(
 
 
 def _read_again(one: FittedChange) -> bool:
-    """Whether states are read behind a change: what a new probe finds after it, at this layer and later."""
+    """Whether states are read behind a change: what new probes find after it, at this layer and later."""
     return one.kind in (LEACE, draw(0))
 
 
@@ -287,10 +289,15 @@ def second_passes(
     layers = 1 + max((one.layer for one in fits.of(NAME)), default=-1)
     found = asking(prepared, changes, fits.measured)
     found.append(Pass(Plain(), (_states(prepared, tokens, None),), items=read))
+    attention = heads_behind.request(fits, prepared, labels)
+    if attention is not None:
+        found.append(Pass(Plain(), (attention,), items=fits.measured))
     for one in fits.of(NAME):
         if _read_again(one) and one.name in changes:
-            own = {one.subject: tokens[one.subject]} if one.subject in tokens else {}
-            states = _states(prepared, own, tuple(range(one.layer, layers)))
+            if attention is not None and heads_behind.lies_before(one, fits):
+                held = Changed(Plain(), changes[one.name], one.name)
+                found.append(Pass(held, (attention,), items=fits.measured))
+            states = _states(prepared, tokens, tuple(range(one.layer, layers)))
             found.append(Pass(Changed(Plain(), changes[one.name], one.name), (states,), items=read))
     return found
 
@@ -313,17 +320,20 @@ def second_rows(
     rows: Rows,
 ) -> None:
     """Add what changed, and states behind changes."""
-    tokens = tokens_of(labels)
+    tokens, edges = tokens_of(labels), edges_of(labels)
     for one in observed:
         held: dict[str, list[ItemCapture]] = {}
         for capture in one.captures:
             held.setdefault(capture.change, []).append(capture)
         _add_states(rows, one.prepared, tokens, held.get("", []), 0)
         for made in fits.of(NAME):
-            own = {made.subject: tokens[made.subject]} if made.subject in tokens else {}
             about = {"method": NAME, "subject": made.subject, "kind": made.kind, "layer": made.layer}
-            _add_states(rows, one.prepared, own, held.get(made.name, []), made.layer, **about)
+            _add_states(rows, one.prepared, tokens, held.get(made.name, []), made.layer, **about)
         if one.prepared.item.item_id in fits.measured:
+            own_edges = edges.get(one.prepared.item.item_id, ())
+            for made in (None, *fits.of(NAME)):
+                captures = held.get("" if made is None else made.name, [])
+                heads_behind.add_hits(rows, one.prepared, own_edges, captures, fits, made)
             names, group = constructs_of(one.prepared)
             add_effects(rows, one.prepared.item.item_id, fits.of(NAME), held, (names, [group]))
 
@@ -340,10 +350,8 @@ def _add_states(
     if capture is None:
         return
     item = prepared.item.item_id
-    if tokens:
-        places = _looked_at(prepared, tokens)
-        spans = capture.states["spans"].transpose(1, 0, 2) if places else []
-        for (start, end), states in zip(places, spans, strict=True):
-            rows.add_states(states, item_id=item, what="token", start=start, end=end, first=first, **about)
-    if not (tokens and about):
-        rows.add_states(capture.states["mean"], item_id=item, what="mean", first=first, **about)
+    places = _looked_at(prepared, tokens)
+    spans = capture.states["spans"].transpose(1, 0, 2) if places else []
+    for (start, end), states in zip(places, spans, strict=True):
+        rows.add_states(states, item_id=item, what="token", start=start, end=end, first=first, **about)
+    rows.add_states(capture.states["mean"], item_id=item, what="mean", first=first, **about)

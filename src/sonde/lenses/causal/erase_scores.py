@@ -10,6 +10,7 @@ import polars as pl
 from jaxtyping import Int
 
 from sonde.lenses._lens import Scoring
+from sonde.lenses.causal import heads_behind
 from sonde.lenses.causal.effects import (
     APART,
     BEST,
@@ -43,22 +44,58 @@ FEWEST = 30
 
 MAJORITY = "majority"
 
+ERASED_PROPERTY = "erased_property"
+"""Dimension of what probes of one property find behind the erasure of another."""
+
 
 def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
     """Every number of every property."""
     effects = effects_of(scoring, NAME, fits.splits)
     tried = {one.subject for one in fits.of(NAME)}
-    plain = scoring.observations.filter(
-        pl.col("what").is_in(["mean", "token"]), pl.col("method").is_null()
-    ).collect()
+    rows = scoring.observations.filter(pl.col("what").is_in(["mean", "token"])).collect()
+    plain = rows.filter(pl.col("method").is_null())
     for task in subjects(scoring.labels):
         template = dataclasses.replace(scoring.template, task=task, split="test", method=NAME)
         if task not in tried:
             labels = labelled(task, scoring.labels[task], fits.splits).filter(pl.col("split") == "train")
             yield left_out(template, why_not_fitted(task, examples_of(task, labels, plain)))
             continue
-        yield from _effects(effects.filter(pl.col("subject") == task), template)
-        yield from _probes(fits, scoring, template)
+        scores = list(_effects(effects.filter(pl.col("subject") == task), template))
+        yield from scores
+        yield from heads_behind.score(scoring, task, LEACE, fits.splits, template)
+        yield from _probes(rows, _examples(fits, scoring, task), template)
+        for layer in {one.layer for one in scores if one.dimensions == (BEST,) and one.layer is not None}:
+            erased = rows.filter((pl.col("subject") == task) & (pl.col("layer") == layer))
+            for other in subjects(scoring.labels):
+                if other != task:
+                    own = dataclasses.replace(template, task=other).within(
+                        ("erased", str(layer)), (ERASED_PROPERTY, task)
+                    )
+                    yield from _others(erased, _examples(fits, scoring, other), own, layer)
+
+
+def _examples(fits: Fits, scoring: Scoring, task: str) -> pl.DataFrame:
+    """The examples of a property with their clusters."""
+    examples = labelled(task, scoring.labels[task], fits.splits)
+    return examples.join(scoring.items.select("item_id", "cluster"), on="item_id")
+
+
+def _others(erased: pl.DataFrame, examples: pl.DataFrame, template: Score, layer: int) -> Iterator[Score]:
+    """What new probes find of another property behind an erasure, less than behind a random subspace."""
+    found = [
+        _predicted(examples_of(template.task, examples, erased.filter(pl.col("kind") == kind)))[0]
+        for kind in (LEACE, draw(0))
+    ]
+    if any(one is None for one in found):
+        return
+    (gold, clusters, own), (_, _, beside) = (one for one in found if one is not None)
+    accuracy = dataclasses.replace(template, metric="accuracy")
+    fields = [{"layer": layer + later} for later in range(len(own))]
+    yield from mean_rows(accuracy, own == gold, clusters, fields)
+    yield from mean_rows(dataclasses.replace(accuracy, control=RANDOM), beside == gold, clusters, fields)
+    for later, (mine, theirs) in enumerate(zip(own, beside, strict=True)):
+        gain = dataclasses.replace(template, metric="gain", control=RANDOM, layer=layer + later)
+        yield from trained_rows(gain, mine == gold, clusters, less=theirs == gold)
 
 
 def _effects(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -95,12 +132,9 @@ def _constructs(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
     yield from mean_differences(test.with_columns(where=where), apart, of, ("where", "here", "elsewhere"))
 
 
-def _probes(fits: Fits, scoring: Scoring, template: Score) -> Iterator[Score]:
+def _probes(rows: pl.DataFrame, examples: pl.DataFrame, template: Score) -> Iterator[Score]:
     """What probes find with nothing changed, and what new ones find behind a change, here and later."""
     task = template.task
-    rows = scoring.observations.filter(pl.col("what").is_in(["mean", "token"])).collect()
-    examples = labelled(task, scoring.labels[task], fits.splits)
-    examples = examples.join(scoring.items.select("item_id", "cluster"), on="item_id")
     plain = examples_of(task, examples, rows.filter(pl.col("method").is_null()))
     test, best = _predicted(plain)
     if test is None:

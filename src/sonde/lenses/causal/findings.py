@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from sonde.results.dimensions import dimension, dimensions_are
+from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
 from sonde.results.verdict import why_no_verdict
 
 Row = Mapping[str, Any]
@@ -159,7 +159,8 @@ def _concluded(excess: Row, at_probe: Row | None, gain: Row | None) -> tuple[str
 def rebuilt_of(scores: pl.DataFrame) -> pl.DataFrame:
     """What new probes find behind an erasure: rows of accuracies with ``erased``, the layer of that."""
     rows = scores.filter((pl.col("method") == ERASE) & (pl.col("metric") == "accuracy"))
-    return rows.with_columns(erased=dimension("erased").cast(pl.Int32)).filter(pl.col("erased").is_not_null())
+    rows = rows.filter(dimensions_named("erased"))
+    return rows.with_columns(erased=dimension("erased").cast(pl.Int32))
 
 
 def ablated_of(scores: pl.DataFrame) -> pl.DataFrame:

@@ -20,7 +20,7 @@ ROWS_COLUMNS: Columns = {
         "all heads give at a subword; `edge`: whether heads hit an edge of a relation; `effect`: what "
         "changed (second stage); `layer`: what a layer says through the model's head; `word`: a subword that "
         "was asked for, `state` its states; `pair`: two functions between which states are put; `cell`: what "
-        "that did",
+        "that did; `hit`: edges of a relation that its head hits, with something erased or nothing",
     ),
     "method": (pl.String, "which method asked; empty where nothing was changed"),
     "subject": (pl.String, "the property that is erased, or the relation whose heads are ablated"),
@@ -33,12 +33,15 @@ ROWS_COLUMNS: Columns = {
         pl.String,
         "of an effect: the construct of the subwords, or `keyword`; for heads what they are to a relation",
     ),
-    "n": (pl.Int32, "subwords scored"),
+    "n": (pl.Int32, "subwords scored; of a `hit`, edges of the relation"),
     "before": (pl.Float64, "their nats with nothing changed"),
     "after": (pl.Float64, "their nats with the change"),
     "target": (pl.Float64, "of a `cell`: the margin of the text whose states are put"),
     "guess": (pl.Float64, "of a `cell`: by how much the margin changes by its gradient"),
-    "hits": (pl.Int32, "subwords that a layer finds likeliest; of a `pair`, pairs that are cut alike"),
+    "hits": (
+        pl.Int32,
+        "subwords that a layer finds likeliest; of a `pair`, pairs that are cut alike; of a `hit`, edges",
+    ),
     "settled": (pl.Int32, "subwords that a layer and all later ones find likeliest"),
     "start": (pl.Int32, "first character of a token, or number of a subword; of `word`, `state` its id"),
     "end": (pl.Int32, "its end, exclusive"),

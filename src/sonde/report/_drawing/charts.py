@@ -118,9 +118,9 @@ def dots(
     return specification(alt.layer(*layers).properties(height=row_height(lines)))
 
 
-def differences(rows: pl.DataFrame, order: list[str], unit: str) -> dict[str, Any]:
+def differences(rows: pl.DataFrame, order: list[str], unit: str, scale: float = 1.0) -> dict[str, Any]:
     """Dots with intervals, as `dots`, around a dashed line at zero."""
-    spec = dots(rows, order, unit)
+    spec = dots(rows, order, unit, scale=scale)
     zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(x="zero:Q")
     line = {key: value for key, value in zero.to_dict().items() if key in ("data", "mark", "encoding")}
     spec["layer"].insert(0, line)

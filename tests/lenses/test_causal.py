@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -140,7 +141,9 @@ def test_only_ablating_the_head_that_fetches_raises_the_loss(tmp_path: Path) -> 
 
 
 @torch.no_grad()
-def hits_by_hand(text: str, made: FittedChange | None, layer: int, head: int, edges: list[list[int]]) -> int:
+def hits_by_hand(
+    text: str, made: FittedChange | None, layer: int, head: int, edges: Sequence[tuple[int, ...]]
+) -> int:
     """Edges whose earlier end gets the most attention of the later one, in an eager forward with a hook."""
     loaded = planted()
     model = loaded.model

@@ -103,6 +103,16 @@ def test_a_later_stage_grows_no_further_than_what_it_reads() -> None:
     assert found.forwards == 10_400
 
 
+def test_what_is_not_there_in_few_items_does_not_grow_with_their_number() -> None:
+    """Relations that few functions have are scored from some size on: the last two warm-ups know them all."""
+    late = [
+        dataclasses.replace(one, processor={**one.processor, "score": one.processor["score"] + more})
+        for one, more in zip(map(machine(), (16, 128, 1_024)), (0.0, 30.0, 30.0), strict=True)
+    ]
+    found, usual = expected(late, amount(10_000)), machine()(10_000)
+    assert found.processor["score"] == pytest.approx(usual.processor["score"] + 30.0)
+
+
 def test_one_warm_up_of_the_whole_run_is_its_cost() -> None:
     assert expected([machine()(40)], amount(40)).total == pytest.approx(machine()(40).total)
 

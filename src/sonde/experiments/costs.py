@@ -42,7 +42,8 @@ _A_SHARE = 4
 """No warm-up but a run's own size reads more than one of so many items."""
 
 _LEAST_STEP, _FIRM_STEP = 2, 4
-"""From one warm-up to the next at least so many times the items; the second where that is cheap."""
+"""From one warm-up to the next at least so many times the items; the second where that is cheap. Two that lie
+as far apart say how a run grows from there on."""
 
 _SAME_MEMORY = 0.03
 """Of the memory of one run, as much as that of another may differ though it reads no more at a time."""
@@ -114,13 +115,17 @@ def expected(measured: Sequence[RunCost], amount: Amount) -> RunCost:
     stage as it did in all warm-ups together.
 
     Args:
-        measured: Warm-ups, the smallest first; of several the first and the last speak of what grows.
+        measured: Warm-ups, the smallest first; the last speaks of what grows with the one before it, where
+            they lie far enough apart, else with the first: not all that scoring does is there in few items.
         amount: The size of the run.
     """
     small, large = measured[0], measured[-1]
+    near = measured[max(0, len(measured) - 2)]
+    if large.amount.inputs < _FIRM_STEP * near.amount.inputs:
+        near = small
 
-    def grown(of: Callable[[RunCost], float], by: Callable[[Amount], float]) -> float:
-        return _line((by(small.amount), of(small)), (by(large.amount), of(large)), by(amount))
+    def grown(of: Callable[[RunCost], float], by: Callable[[Amount], float], below: RunCost = small) -> float:
+        return _line((by(below.amount), of(below)), (by(large.amount), of(large)), by(amount))
 
     def inputs(of: Amount) -> int:
         return of.inputs
@@ -140,7 +145,7 @@ def expected(measured: Sequence[RunCost], amount: Amount) -> RunCost:
             return statistics.fmean(of(one).get(stage, 0.0) for one in measured)
         ways = {PAGE: doublings, AGAIN: again, **dict.fromkeys(_BY_CHARACTERS, characters)}
         by = ways.get(stage, inputs)
-        return grown(lambda one: of(one).get(stage, 0.0), by)
+        return grown(lambda one: of(one).get(stage, 0.0), by, near)
 
     stages = dict.fromkeys([*small.seconds, *large.seconds])
     worked = {stage: of_stage(stage, lambda one: one.processor) for stage in stages}

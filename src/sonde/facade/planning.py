@@ -34,7 +34,7 @@ from sonde.facade.warming import Warmed, warmed
 ALLOWANCE = 120.0
 """Seconds that the warm-ups of a plan may take, apart from the first two."""
 
-_SHARE = 0.15
+_SHARE = 0.25
 """Of a budget this much may go to warm-ups, apart from the first two."""
 
 

@@ -14,8 +14,11 @@ import pytest
 import sonde
 from sonde import cli
 from sonde.base.errors import SondeError
+from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
+from sonde.experiments._progress import Silent
 from sonde.experiments.costs import PAGE, START, Amount, RunCost
+from sonde.experiments.outlook import Outlook, amount_read
 from sonde.experiments.plan import ObserveJob
 from sonde.facade import planning
 from sonde.facade.after_scores import Wanted
@@ -117,6 +120,28 @@ def test_tokens_are_those_of_the_tokenizer(
     call(*arguments, "--limit", 70, "-o", tmp_path / "run", "--no-report")
     rows = pl.scan_parquet(tmp_path / "run/observations/*/*/*.parquet").select(pl.len()).collect().item()
     assert planned == pytest.approx(rows, rel=0.02)
+
+
+def test_what_a_lens_reads_of_a_sample_is_known_for_every_size(
+    encoder: Path, project: Path, tmp_path: Path
+) -> None:
+    """A masked model reads the first items alone, however many there are; a plan of less reads as a run of less."""
+
+    def outlook(limit: int) -> Outlook:
+        experiment = Experiment(
+            models=(str(encoder),), lenses=("surprisal",), corpora=(f"local:{project}",),
+            selection=Selection(limit=limit), options={"surprisal": {"masked_items": 20}},
+        )  # fmt: skip
+        folder = tmp_path / str(limit)
+        return Outlook.of(experiment, Execution(output=folder), Silent())
+
+    whole = outlook(150)
+    assert whole.amount(150).inputs == 20
+    for limit in (8, 60):
+        fewer = outlook(limit)
+        assert whole.amount(limit) == fewer.amount(limit)
+        assert whole.amount(limit).inputs == min(limit, 20)
+        assert amount_read(limit, fewer.readings) == fewer.amount(limit)
 
 
 def test_a_plan_foretells_the_run_from_warm_ups(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
+from sonde.corpora import Item
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._forecast import observing
 from sonde.experiments._outcome import Session
@@ -28,7 +27,6 @@ from sonde.models import ModelSpec, load_tokenizer
 from sonde.models._resolve import behind_a_server, takes_texts
 from sonde.results.detectable import Clustering
 from sonde.store.parts import PartStore
-from sonde.store.rundir import RunDirectory
 
 _COUNTED = 2_000
 """Texts of a model whose subwords are counted; of more, so many, evenly over their order, stand for all."""
@@ -89,13 +87,16 @@ class Outlook:
 
     def amount(self, limit: int) -> Amount:
         """What the run reads with a limit: the same items come first, whatever the limit is."""
-        lengths: dict[tuple[str, str], int] = {}
-        for reading in self.readings:
+        return _amount(limit, [(reading, self._first(reading, limit)) for reading in self.readings])
+
+    def _first(self, reading: Reading, limit: int) -> Sequence[Item]:
+        """What a lens is shown with a limit, of what it is shown with that of the run."""
+        if draws(reading.lens):
             share = min(1.0, limit / max(1, self._size(reading)))
-            first = reading.inputs[: round(share * len(reading.inputs))]
-            lengths |= {(reading.group.corpus, item.item_id): len(item.text) for item in first}
-        again = _again((one, limit / max(1, self._size(one))) for one in self.readings)
-        return Amount(limit, len(lengths), sum(lengths.values()), again)
+            return reading.inputs[: round(share * len(reading.inputs))]
+        # A lens may read some items alone, as masked models do; what it adds to them, it always adds.
+        beyond = {item.item_id for item in reading.group.items[limit:]}
+        return [item for item in reading.inputs if item.item_id not in beyond]
 
     def _size(self, reading: Reading) -> int:
         """Which limit gives all that a lens is shown."""
@@ -173,20 +174,21 @@ def _of(clusters: Sequence[str]) -> Clustering:
     return Clustering.of(list(Counter(clusters).values()))
 
 
-def written(folder: RunDirectory, limit: int, readings: Sequence[Reading]) -> Amount:
-    """What a finished run has read, by its tables, and by what its lenses were shown."""
-    tables = [pl.read_parquet(path, columns=["characters"]) for path in (folder.items, folder.inputs)]
-    characters = sum(int(table["characters"].sum()) for table in tables)
-    return Amount(limit, sum(map(len, tables)), characters, _again((one, 1.0) for one in readings))
+def amount_read(limit: int, readings: Sequence[Reading]) -> Amount:
+    """What a finished run has read, by what its lenses were shown."""
+    return _amount(limit, [(reading, reading.inputs) for reading in readings])
 
 
-def _again(readings: Iterable[tuple[Reading, float]]) -> int:
-    """Inputs that later stages read of some share of each reading."""
-    found = 0.0
-    for reading, share in readings:
-        inputs = min(1.0, share) * len(reading.inputs)
-        found += 0 if reading.methods else min(reading_lens(reading.lens.source).read_again, inputs)
-    return round(found)
+def _amount(limit: int, shown: Sequence[tuple[Reading, Sequence[Item]]]) -> Amount:
+    lengths = {
+        (reading.group.corpus, item.item_id): len(item.text) for reading, inputs in shown for item in inputs
+    }
+    again = sum(
+        min(reading_lens(reading.lens.source).read_again, len(inputs))
+        for reading, inputs in shown
+        if not reading.methods
+    )
+    return Amount(limit, len(lengths), sum(lengths.values()), again)
 
 
 def _long(jobs: Sequence[ObserveJob], texts: Mapping[str, str]) -> tuple[str, ...]:

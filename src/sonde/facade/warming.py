@@ -24,7 +24,7 @@ from sonde.experiments._outcome import processor_time
 from sonde.experiments._progress import Silent
 from sonde.experiments.costs import OTHER, PAGE, START, RunCost
 from sonde.experiments.observe import try_job
-from sonde.experiments.outlook import Question, clusterings, written
+from sonde.experiments.outlook import Question, amount_read, clusterings
 from sonde.experiments.plan import ObserveJob
 from sonde.experiments.run import run
 from sonde.facade.after_scores import Wanted, write
@@ -153,7 +153,7 @@ def _carry_out(
         stages[OTHER] = max(0.0, ended - begun - sum(stages.values()))
         processor[OTHER] = max(0.0, used_by_all - sum(processor.values()))
         summary = folder.read_summary()
-        amount = written(folder, experiment.selection.limit or 0, outcome.readings)
+        amount = amount_read(experiment.selection.limit or 0, outcome.readings)
         answers = [(one.row, one.gain) for one in task_answers(RunData(folder.root))]
         for job in longest:
             try_job(dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0))

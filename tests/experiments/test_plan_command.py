@@ -125,7 +125,7 @@ def test_tokens_are_those_of_the_tokenizer(
 def test_what_a_lens_reads_of_a_sample_is_known_for_every_size(
     encoder: Path, project: Path, tmp_path: Path
 ) -> None:
-    """A masked model reads the first items alone, however many there are; a plan of less reads as a run of less."""
+    """A masked model reads the first items alone; the plan of a part says what a run of that part reads."""
 
     def outlook(limit: int) -> Outlook:
         experiment = Experiment(

@@ -207,7 +207,7 @@ def test_probes_of_the_other_property_are_as_right_behind_an_erasure(erased: Ran
     at = (("erased", str(chosen)), ("erased_property", USED))
     assert erased.value(task=HELD, metric="accuracy", control=None, layer=chosen, dimensions=at).value > 0.95
     gain = erased.value(task=HELD, metric="gain", control="random", layer=chosen, dimensions=at)
-    assert abs(gain.value) < 0.05
+    assert gain.value > -0.05
 
 
 def test_the_headline_says_what_is_used_and_what_is_held(erased: Ran) -> None:

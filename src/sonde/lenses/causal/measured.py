@@ -23,6 +23,10 @@ from sonde.lenses.causal.rows import Rows
 HIDDEN = 0.15
 """Share of the code tokens that a masked model is asked for."""
 
+LONGEST, MOST = 12, 48
+"""Subwords of a token, and of all tokens of a function together, that are hidden at most: a long string or
+function would leave a short context nothing to see."""
+
 GAPS = 3
 """Gaps of a function that an encoder-decoder fills."""
 
@@ -30,7 +34,7 @@ _SCORES = TokenScores(top_k=1)
 
 
 def hidden_tokens(one: Prepared) -> list[tuple[int, ...]]:
-    """The subwords of the code tokens that may be hidden, those that are first."""
+    """The subwords of the code tokens that are hidden, in a random order."""
     tokens = one.tokens
     places = list(zip(tokens.start.tolist(), tokens.end.tolist(), strict=True))
     if not places:
@@ -41,7 +45,7 @@ def hidden_tokens(one: Prepared) -> list[tuple[int, ...]]:
     taken: set[int] = set()
     for at in order:
         own = tuple(range(first[at], stop[at]))
-        if own and not taken.intersection(own):
+        if 0 < len(own) <= min(LONGEST, MOST - len(taken)) and not taken.intersection(own):
             found.append(own)
             taken.update(own)
     return found[: max(1, round(HIDDEN * len(places)))]

@@ -124,7 +124,19 @@ def _shared(run: RunData, row: Mapping[str, Any]) -> str:
 
 def _corpora(run: RunData, language: str) -> str:
     entries = [entry for entry in run.summary.get("corpus") or () if entry.get("language") == language]
-    return " and ".join(dict.fromkeys(str(entry.get("name")) for entry in entries))
+    return " and ".join(dict.fromkeys(_short(str(entry.get("name"))) for entry in entries))
+
+
+def _short(corpus: str) -> str:
+    """The name of a corpus, of a long list its first part.
+
+    >>> _short("npm:async@3.2.5,axios@1.6.8,bluebird@3.7.2,commander@12.0.0")
+    'npm:async@3.2.5 and 3 more'
+    >>> _short("debian:golang-src")
+    'debian:golang-src'
+    """
+    first, *more = corpus.split(",")
+    return f"{first} and {len(more)} more" if len(more) > 1 else corpus
 
 
 def _extremes(run: RunData, model: ModelInfo, language: str) -> str:

@@ -8,6 +8,7 @@ change, what was erased is used from there on (Elazar et al. 2021). Maps are fit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -19,7 +20,7 @@ from sonde.capture.requests import Changed, HiddenStates, ItemCapture, Pass, Pla
 from sonde.lenses._lens import Captured, LensSettings, Scoring
 from sonde.lenses._states import subwords_of
 from sonde.lenses.causal import heads_behind
-from sonde.lenses.causal.ablate import edges_of
+from sonde.lenses.causal.ablate import edges_of, lookups_of
 from sonde.lenses.causal.fits import Fits, FittedChange
 from sonde.lenses.causal.measured import add_effects, asking, constructs_of
 from sonde.lenses.causal.options import read_options
@@ -288,28 +289,20 @@ def second_passes(
     read = frozenset(item for item, side in fits.splits.items() if side == "train") | fits.measured
     layers = 1 + max((one.layer for one in fits.of(NAME)), default=-1)
     found = asking(prepared, changes, fits.measured)
-    found.append(Pass(Plain(), (_states(prepared, tokens, None),), items=read))
+    spans = {one.item.item_id: tuple(_looked_at(one, tokens).values()) for one in prepared}
+    states = HiddenStates(pooling=("mean", "spans"), spans=spans)
+    found.append(Pass(Plain(), (states,), items=read))
     attention = heads_behind.request(fits, prepared, labels)
     if attention is not None:
         found.append(Pass(Plain(), (attention,), items=fits.measured))
     for one in fits.of(NAME):
         if _read_again(one) and one.name in changes:
+            held = Changed(Plain(), changes[one.name], one.name)
             if attention is not None and heads_behind.lies_before(one, fits):
-                held = Changed(Plain(), changes[one.name], one.name)
                 found.append(Pass(held, (attention,), items=fits.measured))
-            states = _states(prepared, tokens, tuple(range(one.layer, layers)))
-            found.append(Pass(Changed(Plain(), changes[one.name], one.name), (states,), items=read))
+            behind = replace(states, layers=tuple(range(one.layer, layers)))
+            found.append(Pass(held, (behind,), items=read))
     return found
-
-
-def _states(
-    prepared: Sequence[Prepared],
-    tokens: Mapping[str, Mapping[str, tuple[Place, ...]]],
-    layers: tuple[int, ...] | None,
-) -> HiddenStates:
-    """States of functions and of tokens of some properties."""
-    spans = {one.item.item_id: tuple(_looked_at(one, tokens).values()) for one in prepared}
-    return HiddenStates(layers=layers, pooling=("mean", "spans"), spans=spans)
 
 
 def second_rows(
@@ -320,28 +313,31 @@ def second_rows(
     rows: Rows,
 ) -> None:
     """Add what changed, and states behind changes."""
-    tokens, edges = tokens_of(labels), edges_of(labels)
+    tokens, edges, heads = tokens_of(labels), edges_of(labels), heads_behind.followed(fits)
     for one in observed:
         held: dict[str, list[ItemCapture]] = {}
         for capture in one.captures:
             held.setdefault(capture.change, []).append(capture)
-        _add_states(rows, one.prepared, tokens, held.get("", []), 0)
+        item = one.prepared.item.item_id
+        places = _looked_at(one.prepared, tokens)
+        _add_states(rows, item, places, held.get("", []), 0)
         for made in fits.of(NAME):
             about = {"method": NAME, "subject": made.subject, "kind": made.kind, "layer": made.layer}
-            _add_states(rows, one.prepared, tokens, held.get(made.name, []), made.layer, **about)
-        if one.prepared.item.item_id in fits.measured:
-            own_edges = edges.get(one.prepared.item.item_id, ())
-            for made in (None, *fits.of(NAME)):
+            _add_states(rows, item, places, held.get(made.name, []), made.layer, **about)
+        if item in fits.measured:
+            asked = lookups_of(one.prepared, edges.get(item, ())) if heads else None
+            relations = asked[1] if asked else ()
+            for made in (None, *fits.of(NAME)) if relations else ():
                 captures = held.get("" if made is None else made.name, [])
-                heads_behind.add_hits(rows, one.prepared, own_edges, captures, fits, made)
+                heads_behind.add_hits(rows, item, relations, captures, heads, made)
             names, group = constructs_of(one.prepared)
-            add_effects(rows, one.prepared.item.item_id, fits.of(NAME), held, (names, [group]))
+            add_effects(rows, item, fits.of(NAME), held, (names, [group]))
 
 
 def _add_states(
     rows: Rows,
-    prepared: Prepared,
-    tokens: Mapping[str, Mapping[str, tuple[Place, ...]]],
+    item: str,
+    places: Mapping[Place, tuple[int, int]],
     captures: Sequence[ItemCapture],
     first: int,
     **about: object,
@@ -349,8 +345,6 @@ def _add_states(
     capture = next((one for one in captures if "mean" in one.states), None)
     if capture is None:
         return
-    item = prepared.item.item_id
-    places = _looked_at(prepared, tokens)
     spans = capture.states["spans"].transpose(1, 0, 2) if places else []
     for (start, end), states in zip(places, spans, strict=True):
         rows.add_states(states, item_id=item, what="token", start=start, end=end, first=first, **about)

@@ -60,39 +60,36 @@ def lies_before(change: FittedChange, fits: Fits) -> bool:
 
 def add_hits(
     rows: Rows,
-    one: Prepared,
-    edges: Sequence[tuple[str, int, int]],
+    item: str,
+    relations: Sequence[str],
     captures: Sequence[ItemCapture],
-    fits: Fits,
+    heads: Mapping[str, tuple[int, int]],
     change: FittedChange | None,
 ) -> None:
     """Add how many edges of each relation its head hits.
 
     Args:
         rows: Where to.
-        one: The function.
-        edges: Its edges, as `edges_of` tells them.
+        item: The function.
+        relations: Of each of its edges that was looked up.
         captures: Of the function with the change.
-        fits: What the stage before handed on.
+        heads: The layer and head that follow each relation.
         change: What was changed; None for nothing.
     """
     words = next((words for held in captures if (words := held.words)), {})
     side = words.get("encoder") or words.get("decoder")
-    asked = lookups_of(one, edges)
-    if side is None or asked is None:
+    if side is None:
         return
-    about = (
-        {} if change is None else {"method": change.method, "subject": change.subject, "kind": change.kind}
-    )
-    first = 0 if change is None else change.layer
-    for relation, (layer, head) in followed(fits).items():
-        mine = [at for at, name in enumerate(asked[1]) if name == relation]
-        if mine and layer >= first:
+    about: dict[str, object] = {}
+    if change is not None:
+        about = {
+            "method": change.method, "subject": change.subject, "kind": change.kind, "layer": change.layer,
+        }  # fmt: skip
+    for relation, (layer, head) in heads.items():
+        mine = [at for at, name in enumerate(relations) if name == relation]
+        if mine and (change is None or layer >= change.layer):
             hits = int((side.ranks[layer, head, mine, 0] == 1).sum())
-            rows.add(
-                item_id=one.item.item_id, what=HIT, layer=None if change is None else first, group=relation,
-                n=len(mine), hits=hits, **about,
-            )  # fmt: skip
+            rows.add(item_id=item, what=HIT, group=relation, n=len(mine), hits=hits, **about)
 
 
 def score(

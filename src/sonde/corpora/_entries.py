@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from sonde.base.errors import InputError, UsageError
 from sonde.corpora._bounded import read_document
 
 _REPORTED = 5
+
+_SPLITS: Mapping[str, str] = {"train": "train", "dev": "valid", "eval": "test"}
+"""How files of published data sets begin, and the split that they are."""
 
 
 class EntryError(Exception):
@@ -68,6 +72,34 @@ def named_file(scheme: str, argument: str, name: str = "") -> Path:
     if not path.is_file():
         raise InputError(f"corpus '{scheme}:{argument}': no such file")
     return path
+
+
+def files_by_split(corpus: str, path: Path, *patterns: str) -> list[tuple[Path, str]]:
+    """The files of a published data set with the split of each; a file that is named alone has none.
+
+    Args:
+        corpus: The corpus as it was named.
+        path: A file, or a folder of them.
+        patterns: How files are called below the folder, ``{}`` standing for ``train``, ``dev`` and ``eval``.
+
+    Raises:
+        InputError: There is no such file.
+    """
+    if path.is_file():
+        return [(path, "")]
+    if not path.is_dir():
+        raise InputError(f"corpus {corpus!r}: no such file or folder")
+    found = [
+        (one, split)
+        for begin, split in _SPLITS.items()
+        for pattern in patterns
+        for one in sorted(path.glob(pattern.replace("{}", begin)))
+        if one.is_file()
+    ]
+    if not found:
+        train, dev, evaluation = (patterns[0].replace("{}", begin) for begin in _SPLITS)
+        raise InputError(f"corpus {corpus!r}: no file named {train}, {dev} or {evaluation} in it")
+    return found
 
 
 def json_list(corpus: str, path: Path, entries: str) -> list[Any]:

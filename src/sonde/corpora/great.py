@@ -11,17 +11,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, UsageError
+from sonde.base.errors import UsageError
 from sonde.corpora._bounded import numbered_lines
 from sonde.corpora._corpus import Given, Intake, SourceFile
 from sonde.corpora._decode import is_usable
-from sonde.corpora._entries import EntryError, Faults, json_list, not_json
+from sonde.corpora._entries import EntryError, Faults, files_by_split, json_list, not_json
 from sonde.languages import LANGUAGES
 
 CORRECT, MISUSE = "Correct", "Variable misuse"
 """Labels, as CuBERT's tasks call them."""
 
-_SPLITS: Mapping[str, str] = {"train": "train", "dev": "valid", "eval": "test"}
 _NEWLINE, _INDENT, _UNINDENT = "#NEWLINE#", "#INDENT#", "#UNINDENT#"
 _LANGUAGE = "python"
 _BLANK = "    "
@@ -51,7 +50,7 @@ class Great:
             LANGUAGES.load(name)
         corpus = f"great:{argument}"
         bad = Faults(corpus, "entries")
-        for path, split in _paths(corpus, Path(argument).expanduser()):
+        for path, split in files_by_split(corpus, Path(argument).expanduser(), "{}*", "{}/{}*"):
             for number, entry in _entries(corpus, path, bad):
                 try:
                     file = _file(entry, f"{path.name}:{number}", split)
@@ -62,23 +61,6 @@ class Great:
                 if not bad and wanted and is_usable(file.text, file.path, intake):
                     yield file
         bad.refuse()
-
-
-def _paths(corpus: str, path: Path) -> list[tuple[Path, str]]:
-    if path.is_file():
-        return [(path, "")]
-    if not path.is_dir():
-        raise InputError(f"corpus {corpus!r}: no such file or folder")
-    found = [
-        (one, split)
-        for begin, split in _SPLITS.items()
-        for folder in (path, path / begin)
-        for one in sorted(folder.glob(f"{begin}*"))
-        if one.is_file()
-    ]
-    if not found:
-        raise InputError(f"corpus {corpus!r}: no file named train*, dev* or eval* in it")
-    return found
 
 
 def _entries(corpus: str, path: Path, bad: Faults) -> Iterator[tuple[int, Any]]:

@@ -13,12 +13,10 @@ from sonde.base.errors import InputError, UsageError
 from sonde.corpora._bounded import numbered_lines
 from sonde.corpora._corpus import Given, Intake, SourceFile
 from sonde.corpora._decode import is_usable
-from sonde.corpora._entries import EntryError, Faults, not_json
+from sonde.corpora._entries import EntryError, Faults, files_by_split, not_json
 from sonde.languages import LANGUAGES, facet_of
 from sonde.languages._program import Program, untokenize
 from sonde.papers.cubert.subtokens import Subtokens, characters, joined
-
-_SPLITS: Mapping[str, str] = {"train": "train", "dev": "valid", "eval": "test"}
 
 # `dataset/ETHPy150Open OWNER/REPOSITORY/PATH.py FUNCTION/WHAT WAS DONE`
 _INFO = re.compile(r"\S+ (?P<repository>[^/ ]+/[^/ ]+)/(?P<path>.+?\.\w+) (?P<name>[^ /]+)")
@@ -63,7 +61,7 @@ class Cubert:
         corpus = f"cubert:{argument}"
         bad = Faults(corpus, "lines")
         task = ""
-        for path, split in _paths(corpus, Path(argument).expanduser()):
+        for path, split in files_by_split(corpus, Path(argument).expanduser(), "{}.json*"):
             lines = list(_lines(path, split, bad))
             task = _task([line.row for line in lines], task, corpus, path) if lines else task
             for line in lines:
@@ -76,22 +74,6 @@ class Cubert:
                 if not bad and wanted and is_usable(file.text, file.path, intake):
                     yield file
         bad.refuse()
-
-
-def _paths(corpus: str, path: Path) -> list[tuple[Path, str]]:
-    if path.is_file():
-        return [(path, "")]
-    if not path.is_dir():
-        raise InputError(f"corpus {corpus!r}: no such file or folder")
-    found = [
-        (one, split)
-        for begin, split in _SPLITS.items()
-        for one in sorted(path.glob(f"{begin}.json*"))
-        if one.is_file()
-    ]
-    if not found:
-        raise InputError(f"corpus {corpus!r}: no file named train.json*, dev.json* or eval.json* in it")
-    return found
 
 
 def _lines(path: Path, split: str, bad: Faults) -> Iterator[_Line]:

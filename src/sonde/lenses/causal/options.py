@@ -28,7 +28,9 @@ class CausalOptions(Options):
         5, "random subspaces, and random heads, that each effect is held against; 20 for a paper"
     )
     items: Count = option(
-        100, "most functions that effects are measured on, those of validation, on which is chosen, included"
+        100,
+        "most functions that effects are measured on: those of the test split, and those of validation, by "
+        "which layers are chosen",
     )
     patched_cells: Count = option(
         100,

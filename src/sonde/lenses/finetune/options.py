@@ -56,7 +56,7 @@ class FinetuneOptions(BaselineOptions):
         (), "peak learning rates of the model from scratch, whose grid is its own", unset="as rates"
     )
     scratch_epochs: tuple[Count, ...] = scoring_option(
-        (), "most passes of the model from scratch, which takes more of them", unset="as epochs"
+        (), "most epochs of the model from scratch, which needs more of them", unset="as epochs"
     )
     warmup: Share = scoring_option(_DEFAULT.warmup, "share of the updates in which the rate rises")
     decay: Annotated[float, Ge(0)] = scoring_option(_DEFAULT.decay, "weight decay")
@@ -84,7 +84,7 @@ class FinetuneOptions(BaselineOptions):
         "has for the architecture), the subword that says most, or states weighted by attention",
     )
     class_weights: Annotated[str, OneOf(WEIGHTS)] = scoring_option(
-        _DEFAULT.class_weights, "what weighs the same in the loss: every example, or every class"
+        _DEFAULT.class_weights, "what counts alike in the loss: every example, or every class"
     )
     pointer_epochs: Whole = scoring_option(
         _DEFAULT.pointer_epochs,
@@ -94,9 +94,10 @@ class FinetuneOptions(BaselineOptions):
         _DEFAULT.lora_rank, "rank of the matrices that LoRA trains beside the body; 0 trains the body itself"
     )
     lora_alpha: Count = scoring_option(_DEFAULT.lora_alpha, "their factor, times the rank")
-    lora_dropout: Dropout = scoring_option(_DEFAULT.lora_dropout, "dropout of what they read")
+    lora_dropout: Dropout = scoring_option(_DEFAULT.lora_dropout, "dropout of the input of LoRA's matrices")
     weights: Annotated[str, OneOf(HELD)] = scoring_option(
-        _DEFAULT.weights, "what a body that does not move itself is held in; bfloat16 is half of the memory"
+        _DEFAULT.weights,
+        "precision of weights that are not trained; bfloat16 takes half of the memory",
     )
     at_once: Whole = scoring_option(
         _DEFAULT.at_once, "examples read at once, whose gradients add up to a batch; 0 for all of it"

@@ -2,8 +2,8 @@
 
     python -m bench._full [--rounds 3] [--into docs/measured/processor.json] [NAME ...]
 
-Each benchmark is written as soon as its rounds are done, in the place of what the file held of it, so that a
-command that is stopped loses one benchmark at most.
+A benchmark's figures are written as they come, in the place of what the file held of it, so that a command
+that is stopped loses one figure at most.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -65,22 +65,28 @@ def _accelerator() -> str:
     return torch.cuda.get_device_name() if torch.cuda.is_available() else ""
 
 
-def measured(name: str, rounds: int) -> dict[str, Any]:
-    """A benchmark's rows, each with its value of every round.
+def measured(name: str, rounds: int) -> Iterator[dict[str, Any]]:
+    """A benchmark's rows, each with its value of every round, as far as they are there after each figure.
 
     Raises:
         CalledProcessError: It failed.
     """
     rows: dict[str, dict[str, Any]] = {}
-    for _ in range(rounds):
-        done = subprocess.run(
-            [sys.executable, "-m", "bench", "--json", name], cwd=_ROOT, check=True, stdout=subprocess.PIPE
-        )
-        for line in done.stdout.decode().splitlines():
-            told = json.loads(line)
-            row = rows.setdefault(told["name"], {key: told[key] for key in ("name", "unit", "target")})
-            row.setdefault("values", []).extend(told.get("spread", []) or [])
-            row["values"].append(told["value"])
+    command = [sys.executable, "-m", "bench", "--json", name]
+    for number in range(1, rounds + 1):
+        with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, encoding="utf-8") as running:
+            assert running.stdout is not None
+            for line in running.stdout:
+                told = json.loads(line)
+                row = rows.setdefault(told["name"], {key: told[key] for key in ("name", "unit", "target")})
+                row.setdefault("values", []).extend(told.get("spread", []) or [])
+                row["values"].append(told["value"])
+                yield _entry(name, number, rows)
+        if running.returncode:
+            raise subprocess.CalledProcessError(running.returncode, command)
+
+
+def _entry(name: str, rounds: int, rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {
         "benchmark": name,
         "command": f"python -m bench {name}",
@@ -102,17 +108,23 @@ def main(arguments: Sequence[str]) -> int:
     failed: list[str] = []
     for name in given.names or BENCHMARKS:
         try:
-            found = measured(name, given.rounds)
+            for found in measured(name, given.rounds):
+                _keep(found, given.into)
         except subprocess.CalledProcessError:
             failed.append(name)
-            continue
-        held = json.loads(given.into.read_text(encoding="utf-8")) if given.into.exists() else []
-        kept = [one for one in held if one["benchmark"] != name]
-        given.into.parent.mkdir(parents=True, exist_ok=True)
-        given.into.write_text(json.dumps([*kept, found], indent=1) + "\n", encoding="utf-8")
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return len(failed)
+
+
+def _keep(found: dict[str, Any], into: Path) -> None:
+    """Put a benchmark's figures in the place of those that a file held of it."""
+    held = json.loads(into.read_text(encoding="utf-8")) if into.exists() else []
+    kept = [one for one in held if one["benchmark"] != found["benchmark"]]
+    into.parent.mkdir(parents=True, exist_ok=True)
+    written = into.with_suffix(".part")
+    written.write_text(json.dumps([*kept, found], indent=1) + "\n", encoding="utf-8")
+    written.replace(into)
 
 
 if __name__ == "__main__":

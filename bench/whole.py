@@ -78,7 +78,7 @@ def run() -> Iterator[dict[str, Any]]:
             cold=True,
         ),
         Pair(f"attention, {_FEW} functions", "attention", encoder, attention, _edges, 1.5),
-        Pair(f"probes of one task ({_PROBED})", "probe", encoder, probe, _examples, 1.3),
+        Pair(f"probes of one task ({_PROBED})", "probe", encoder, probe, _examples, 1.3, rounds=2),
         Pair(f"surprisal, {_MANY:,} functions", "surprisal", decoder, many, _functions, 0.6, rounds=1),
     ):
         yield from compared(pair)

@@ -18,6 +18,8 @@ from sonde.report._any_lens.explorer import EXPLORER, Explorer
 from sonde.report._any_lens.explorer import title as explorer_title
 from sonde.report._any_lens.joined import JOINED, Joined
 from sonde.report._any_lens.joined import title as joined_title
+from sonde.report._any_lens.over_models import OVER_MODELS, OverModels
+from sonde.report._any_lens.over_models import title as over_models_title
 from sonde.report._any_lens.published import PUBLISHED, Published
 from sonde.report._any_lens.published import title as published_title
 from sonde.report._any_lens.section import PREFIX, Numbers
@@ -38,14 +40,19 @@ from sonde.report._shared.numbers import spelled
 from sonde.report._shared.papers import bibtex, reference
 from sonde.report._shared.plot import PLOTS, Figure, Plot, Section
 from sonde.report._shared.run import RunData
-from sonde.report._shared.title import Top, first_screen, titles
+from sonde.report._shared.title import Title, Top, first_screen, titles
 from sonde.results.verdict import ENOUGH_CLUSTERS
 from sonde.results.words import plain_words
 from sonde.store.receipts import tables_must_be_intact, write_with_receipt
 from sonde.store.rundir import slug
 
-_OVER_LENSES: Mapping[str, Callable[[], Plot]] = {PUBLISHED: Published, EXPLORER: Explorer, JOINED: Joined}
-"""Sections about all lenses of a run, by public name."""
+_OVER_LENSES: Mapping[str, tuple[Callable[[], Plot], Title]] = {
+    PUBLISHED: (Published, published_title),
+    EXPLORER: (Explorer, explorer_title),
+    JOINED: (Joined, joined_title),
+    OVER_MODELS: (OverModels, over_models_title),
+}
+"""Sections about all lenses of a run, by public name, and what their groups are called."""
 
 
 def _to_stderr(line: str) -> None:
@@ -131,7 +138,7 @@ def draw(run: RunData, name: str) -> Section | None:
     Args:
         run: The run.
         name: Public name of a plot, ``explorer`` for single functions, ``joined`` for constructs over lenses,
-            or ``numbers_LENS`` for all numbers of any lens of the run.
+            ``over_models`` for models over lenses, or ``numbers_LENS`` for all numbers of any lens.
 
     Raises:
         UnknownNameError: No plot has this name.
@@ -139,7 +146,7 @@ def draw(run: RunData, name: str) -> Section | None:
     lens = name.removeprefix(PREFIX)
     of_lens = name.startswith(PREFIX) and lens in run.scored_lenses
     over = _OVER_LENSES.get(name)
-    plot = Numbers(lens) if of_lens else over() if over else PLOTS.load(name)
+    plot = Numbers(lens) if of_lens else over[0]() if over else PLOTS.load(name)
     # Tests hold every chart of sonde against the schema; a plot of one's own is held against it here.
     with debug_mode(name.endswith(".py")):
         figure = plot.draw(run)
@@ -175,7 +182,7 @@ def render(run: RunData, sections: list[Section]) -> str:
         if section.plot.lens != titled or not isinstance(section.plot, Numbers)
     ]
     leads = header.leads(run, said, titled)
-    named = {**declared, PUBLISHED: published_title, JOINED: joined_title, EXPLORER: explorer_title}
+    named = {**declared, **{name: title for name, (_, title) in _OVER_LENSES.items()}}
     groups = groups_of(run, sections, named, leads, tops)
     shown = first_screen(run)
     order = {group.lens: place for place, group in enumerate(groups)}

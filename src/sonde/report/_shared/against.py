@@ -42,6 +42,7 @@ class LensQuestion:
         lower: Whether less is better.
         paired: The metric of paired differences to controls, where it is none of those called gains.
         otherwise: What speaks in its place where the run lacks the metrics.
+        outcome: Whether it is what the numbers of other lenses should foretell, over several models.
     """
 
     subject: str
@@ -53,6 +54,7 @@ class LensQuestion:
     lower: bool = False
     paired: str = ""
     otherwise: LensQuestion | None = None
+    outcome: bool = False
 
 
 @dataclass(frozen=True, slots=True)

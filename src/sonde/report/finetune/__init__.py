@@ -27,5 +27,6 @@ title = PlainTitle(
             "length": "the length of the code",
             "parse_error": "whether the code parses",
         },
+        outcome=True,
     ),
 )

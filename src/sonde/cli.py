@@ -365,8 +365,8 @@ def _root(
 
 
 _SPINS = "5000"
-"""Turns that a thread of GNU's OpenMP waits awake, some microseconds. Beside none, observing on two cores took
-0.79 of the time, and 1.24 where another process held one of them (with 100,000 turns: 0.75 and 3.9)."""
+"""Turns that a thread of GNU's OpenMP waits awake, some microseconds. Beside none, observing on two cores
+took 0.79 of the time, and 1.24 where another process held one of them (with 100,000 turns: 0.75 and 3.9)."""
 
 
 def main() -> None:

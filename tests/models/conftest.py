@@ -88,6 +88,8 @@ ENCODERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "modernbert": ("modernbert", {**_SMALL, "cls_token_id": 0, "sep_token_id": 1}, "modernbert"),
     "electra": ("electra", {**_SMALL, "embedding_size": 16}, "bert"),
     "albert": ("albert", {**_SMALL, "embedding_size": 16}, "encoder"),
+    "deberta": ("deberta-v2", _SMALL, "encoder"),
+    "deberta, its newer head": ("deberta-v2", {**_SMALL, "legacy": False}, "encoder"),
 }
 SEQ2SEQ: dict[str, tuple[str, dict[str, Any], str]] = {
     "t5, tied": ("t5", _T5, "t5"),

@@ -50,11 +50,14 @@ class _Given(nn.Module):
     """A body that returns the embeddings that it is given.
 
     Args:
-        body: The body that it stands for; some heads (Falcon-H1) read a number off it.
+        body: The body that it stands for; some heads read a number off it (Falcon-H1), or its embeddings
+            (DeBERTa's newer one).
     """
 
     def __init__(self, body: Any) -> None:
         super().__init__()
+        if isinstance(embeddings := getattr(body, "embeddings", None), nn.Module):
+            self.embeddings = embeddings
         self._numbers = {name: value for name, value in vars(body).items() if isinstance(value, int | float)}
 
     def __getattr__(self, name: str) -> Any:
@@ -160,7 +163,7 @@ def _narrow(shell: Any, ids: Int[Tensor, " candidate"]) -> Any | None:
     """A copy of a shell with some rows of its output embeddings; None where they cannot be told."""
     projection = shell.get_output_embeddings()
     named = [name for name, module in shell.named_modules() if module is projection]
-    if not _is_plain(projection) or not named:
+    if not _is_plain(projection) or not named or int(ids.max()) >= projection.out_features:
         return None
     rows = copy.copy(projection)
     rows._parameters = {

@@ -53,6 +53,7 @@ def dots(
     reach: float | None = None,
     stands_for: str = "mean",
     scale: float = 1.0,
+    names: int = 0,
 ) -> dict[str, Any]:
     """Dots with intervals, one line a name, side by side for several models; hollow without a verdict.
 
@@ -64,6 +65,7 @@ def dots(
         reach: Right end of the axis, so that neighbouring charts share it.
         stands_for: What the dashed line is, in a word.
         scale: By which values are multiplied to be in the unit of the axis; a verdict needs them as they are.
+        names: Pixels that a name may take before it is cut; 0 for as many as in any chart.
     """
     records = [
         {
@@ -82,6 +84,7 @@ def dots(
     ]
     several = rows["shown"].n_unique() > 1
     y = alt.Y("name:N", sort=order, title=None)
+    y = y.axis(labelLimit=names) if names else y
     base = alt.Chart(alt.Data(values=records)).encode(
         y=y,
         tooltip=[
@@ -118,9 +121,11 @@ def dots(
     return specification(alt.layer(*layers).properties(height=row_height(lines)))
 
 
-def differences(rows: pl.DataFrame, order: list[str], unit: str, scale: float = 1.0) -> dict[str, Any]:
+def differences(
+    rows: pl.DataFrame, order: list[str], unit: str, scale: float = 1.0, *, names: int = 0
+) -> dict[str, Any]:
     """Dots with intervals, as `dots`, around a dashed line at zero."""
-    spec = dots(rows, order, unit, scale=scale)
+    spec = dots(rows, order, unit, scale=scale, names=names)
     zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(x="zero:Q")
     line = {key: value for key, value in zero.to_dict().items() if key in ("data", "mark", "encoding")}
     spec["layer"].insert(0, line)

@@ -47,9 +47,11 @@ class CausalOthers:
             rows.partition_by("subject", as_dict=True, maintain_order=True).items()
         ):
             order = part.sort("value", descending=True)["name"].to_list()
-            spec = differences(part, order, "points lost beyond a random subspace", 100)
+            spec = differences(part, order, "points lost beyond a random subspace", 100, names=400)
             of = f", {subject}" if rows["subject"].n_unique() > 1 else ""
-            charts.append(Chart(name=f"causal-others-{place}", title=f"Lost beyond chance{of}", spec=spec))
+            charts.append(
+                Chart(name=f"causal-others-{place}", title=f"Lost beyond chance{of}", spec=spec, wide=True)
+            )
         return Figure(answer="\n".join(_answers(rows)), charts=charts, table=_table(rows))
 
 

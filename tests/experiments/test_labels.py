@@ -6,9 +6,10 @@ import polars as pl
 import pytest
 
 from sonde.experiments import labels
-from sonde.experiments.labels import LabelTables, label_path
+from sonde.experiments.labels import LabelTables
 from sonde.experiments.plan import Group
 from sonde.store.parts import PartStore
+from sonde.store.rundir import label_path
 
 
 def test_labels_are_read_when_they_are_asked_for_and_once(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence, Set
+from typing import Any
 
 from sonde.alignment import VERSION as ALIGNMENT_VERSION
 from sonde.base.errors import UnknownNameError, UsageError
@@ -19,6 +20,7 @@ from sonde.experiments.provenance import computing_versions
 from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens, pairs_asked, typed_options
 from sonde.lenses._quirks import tasks_behind
 from sonde.models import Capabilities, ModelSpec, resolve_revision, seen_items, settle, spec_of
+from sonde.store.rundir import slug
 from sonde.tasks import TASKS, ablations_of, quirks_of
 
 
@@ -72,7 +74,27 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
                 paired=bool(pairs),
             )
         )
-    return tuple(choices)
+    return _with_labels_apart(choices)
+
+
+def _with_labels_apart(choices: Sequence[LensChoice]) -> tuple[LensChoice, ...]:
+    """The lenses, each with tables of labels of its own where one before it asks a task otherwise.
+
+    Labels of all tokens of the items, a balanced data set of the same task, and its minimal pairs are three
+    tables; so are data sets drawn with other options.
+    """
+    held: dict[str, tuple[Any, ...]] = {}
+    found: list[LensChoice] = []
+    for choice in choices:
+        drawn = draws(choice)
+        asked = (drawn, choice.paired, choice.mode, choice.quirks, choice.observing.options if drawn else ())
+        tasks = [TASKS.public(task) for task in choice.tasks]
+        if any(held.get(task, asked) != asked for task in tasks):
+            choice = dataclasses.replace(choice, labels=slug(choice.name).replace(".", "_"))
+        else:
+            held |= dict.fromkeys(tasks, asked)
+        found.append(choice)
+    return tuple(found)
 
 
 def draws(lens: LensChoice) -> bool:

@@ -16,7 +16,7 @@ from sonde.experiments._forecast import duration
 from sonde.experiments._outcome import Refused, Session
 from sonde.experiments._progress import Progress
 from sonde.experiments.external import ExternalTest, read_external, with_external
-from sonde.experiments.labels import around_of, label_path, read_labels
+from sonde.experiments.labels import around_of, read_labels
 from sonde.experiments.lens_choice import LensChoice, settings_of
 from sonde.experiments.plan import Group
 from sonde.experiments.tables import items_frame, items_from
@@ -24,6 +24,7 @@ from sonde.languages import version_of
 from sonde.lenses import LENSES
 from sonde.models import bundled_names, seen_items
 from sonde.store.parts import PartStore
+from sonde.store.rundir import label_path
 from sonde.tasks import (
     DRAWING,
     NO_PICKS,
@@ -149,7 +150,7 @@ def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item])
 
 def _weighed(lens: LensChoice, task: str, group: Group, store: PartStore) -> dict[str, float]:
     """How many clusters the tested examples are worth; nothing where they come in none."""
-    tested = LENSES.load(lens.source).tested(read_labels(store, task, group), settings_of(lens))
+    tested = LENSES.load(lens.source).tested(read_labels(store, task, group, lens.labels), settings_of(lens))
     return {} if tested.is_empty() else {"effective_clusters": round(effective_clusters(tested), 1)}
 
 
@@ -197,7 +198,7 @@ class _Drawing:
 
     def paths(self, name: str) -> tuple[str, str]:
         """Where the examples of a task lie, and the inputs that it derives."""
-        relative = label_path(TASKS.public(name), self.group.prefix)
+        relative = label_path(TASKS.public(name), self.group.prefix, self.lens.labels)
         return relative, f"{relative.removesuffix('.parquet')}.inputs.parquet"
 
     def is_stored(self, name: str) -> bool:

@@ -14,6 +14,7 @@ from sonde.experiments.plan import Group
 from sonde.languages import version_of
 from sonde.results.columns import scan_tables
 from sonde.store.parts import PartStore
+from sonde.store.rundir import label_path
 from sonde.tasks import (
     TASKS,
     Question,
@@ -36,14 +37,9 @@ def label_rule(task_name: str, group: Group, mode: str, quirks: tuple[str, ...])
     return fingerprint("labels", task_name, version, rules, around, mode, quirks)
 
 
-def label_path(task_name: str, group_prefix: str) -> str:
-    """Where a group's labels lie inside the folder of the run."""
-    return f"labels/task={task_name}/{group_prefix}.parquet"
-
-
-def read_labels(store: PartStore, task_name: str, group: Group) -> pl.DataFrame:
-    """The label rows of all inputs of a group."""
-    return scan_tables([store.path(label_path(task_name, group.prefix))]).collect()
+def read_labels(store: PartStore, task_name: str, group: Group, of: str = "") -> pl.DataFrame:
+    """The label rows of all inputs of a group; ``of`` as in `sonde.store.rundir.label_path`."""
+    return scan_tables([store.path(label_path(task_name, group.prefix, of))]).collect()
 
 
 class LabelTables(Mapping[str, pl.DataFrame]):
@@ -53,16 +49,17 @@ class LabelTables(Mapping[str, pl.DataFrame]):
         store: Where the labels are kept.
         tasks: The tasks, by public name.
         group: The items.
+        of: As in `sonde.store.rundir.label_path`.
     """
 
-    def __init__(self, store: PartStore, tasks: Sequence[str], group: Group) -> None:
-        self._store, self._group = store, group
+    def __init__(self, store: PartStore, tasks: Sequence[str], group: Group, of: str = "") -> None:
+        self._store, self._group, self._of = store, group, of
         self._tables: dict[str, pl.DataFrame | None] = dict.fromkeys(tasks)
 
     def __getitem__(self, task: str) -> pl.DataFrame:
         table = self._tables[task]
         if table is None:
-            table = self._tables[task] = read_labels(self._store, task, self._group)
+            table = self._tables[task] = read_labels(self._store, task, self._group, self._of)
         return table
 
     def __contains__(self, task: object) -> bool:
@@ -83,6 +80,7 @@ def write_labels(
     quirks: tuple[str, ...],
     advance: Advance,
     spread: Spread,
+    of: str = "",
 ) -> str:
     """Label a group's items for a task, unless that is done.
 
@@ -94,12 +92,13 @@ def write_labels(
         quirks: Single quirks beside the mode's preset.
         advance: Is called when it is done.
         spread: Processes that label; any number gives the same.
+        of: As in `sonde.store.rundir.label_path`.
 
     Returns:
         The rule of the labels, see `label_rule`.
     """
     rule = label_rule(name, group, mode, quirks)
-    relative = label_path(TASKS.public(name), group.prefix)
+    relative = label_path(TASKS.public(name), group.prefix, of)
     key = fingerprint(rule, [item.item_id for item in group.items])
     if store.notes(relative, key) is None:
         around = around_of(TASKS.load(name), group, spread)

@@ -29,6 +29,8 @@ class LensChoice:
         found: What the stage before found, as sorted pairs.
         capture: How its inputs are read, the same for all lenses that read a model.
         paired: Whether its data sets are minimal pairs, see `sonde.lenses.PairingLens`.
+        labels: What the names of its tables of labels end in, where another lens of the run asks the same
+            tasks otherwise; empty where the tables are named by the task alone.
     """
 
     name: str
@@ -44,6 +46,7 @@ class LensChoice:
     found: tuple[tuple[str, Option], ...] = ()
     capture: CaptureOptions = field(default=CaptureOptions(), metadata=ADDED)
     paired: bool = field(default=False, metadata=ADDED)
+    labels: str = field(default="", metadata=ADDED)
 
     @property
     def folder(self) -> str:
@@ -54,7 +57,7 @@ class LensChoice:
     def observing(self) -> LensChoice:
         """The lens as far as observations depend on it: other numbers of the same states forward nothing."""
         kept = tuple((name, value) for name, value in self.options if name not in self.scoring)
-        return dataclasses.replace(self, options=kept, scoring=())
+        return dataclasses.replace(self, options=kept, scoring=(), labels="")
 
 
 def settings_of(lens: LensChoice, root: str = "") -> LensSettings:

@@ -21,7 +21,6 @@ from sonde.base.errors import UsageError
 from sonde.capture.preparing import prepare
 from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, begun
 from sonde.corpora import Item
-from sonde.experiments.labels import label_path
 from sonde.experiments.lens_choice import LensChoice, settings_of
 from sonde.experiments.plan import ObserveJob, Part, group_prefix
 from sonde.experiments.pools import JobPool, on_this_process
@@ -34,6 +33,7 @@ from sonde.models._server import serving
 from sonde.results.columns import scan_tables
 from sonde.store.cache import TableCache
 from sonde.store.parts import PartStore
+from sonde.store.rundir import label_path
 
 Row = TypeVar("Row")
 
@@ -375,5 +375,6 @@ def _labels(job: ObserveJob, lens: LensChoice) -> dict[str, pl.DataFrame]:
     """The label rows of a job's items, by task."""
     # A series, since a list of Python's own is looked through anew for every row.
     prefix, ids = group_prefix(job.corpus, job.language), pl.Series(job.item_ids).implode()
-    tables = {task: scan_tables([Path(job.root) / label_path(task, prefix)]) for task in lens.tasks}
+    root, of = Path(job.root), lens.labels
+    tables = {task: scan_tables([root / label_path(task, prefix, of)]) for task in lens.tasks}
     return {task: table.filter(pl.col("item_id").is_in(ids)).collect() for task, table in tables.items()}

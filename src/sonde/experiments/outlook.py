@@ -164,7 +164,8 @@ def clusterings(readings: Sequence[Reading], store: PartStore) -> dict[Question,
         place = group.language, group.corpus_hash
         found[reading.lens.name, "", *place] = _of([item.cluster for item in reading.inputs])
         for task in reading.lens.tasks if draws(reading.lens) else ():
-            tested = lens.tested(read_labels(store, task, group), settings_of(reading.lens))
+            examples = read_labels(store, task, group, reading.lens.labels)
+            tested = lens.tested(examples, settings_of(reading.lens))
             if not tested.is_empty():
                 found[reading.lens.name, task, *place] = _of(tested["cluster"].to_list())
     return found

@@ -127,7 +127,7 @@ def _write_table(store: PartStore, name: str, corpora: Sequence[tuple[str, Seque
 def _read_items(session: Session, lenses: Sequence[LensChoice], groups: Sequence[Group]) -> list[Reading]:
     """Label the groups for lenses that read the items, and say what each reads of each group."""
     store, progress = session.store, session.progress
-    tasks = sorted({(task, lens.mode, lens.quirks) for lens in lenses for task in lens.tasks})
+    tasks = sorted({(task, lens.labels, lens.mode, lens.quirks) for lens in lenses for task in lens.tasks})
     readings: list[Reading] = []
     with (
         session.outcome.timed("label"),
@@ -135,8 +135,8 @@ def _read_items(session: Session, lenses: Sequence[LensChoice], groups: Sequence
     ):
         for group in groups:
             rules = {
-                task: write_labels(store, task, group, mode, quirks, advance, session.spread)
-                for task, mode, quirks in tasks
+                (task, of): write_labels(store, task, group, mode, quirks, advance, session.spread, of)
+                for task, of, mode, quirks in tasks
             }
             readings += [_reading(lens, group, rules, store, progress) for lens in lenses]
     for group in groups:
@@ -187,7 +187,7 @@ def _drawn_reading(
         methods = _trained_on(reader, drawn, settings, pool.language)
         return Reading(lens=able, group=pool, inputs=drawn.inputs, labels=drawn.key, methods=methods)
     reader = reading_lens(lens.source)
-    labels = LabelTables(store, drawn.tasks, pool)
+    labels = LabelTables(store, drawn.tasks, pool, lens.labels)
     inputs = tuple(reader.inputs(drawn.inputs, labels, settings))
     if about := reader.about_inputs(inputs, labels, settings):
         progress.note(f"{lens.name}: {about}")
@@ -225,12 +225,12 @@ def _contents(corpus: str, language: str) -> str:
 
 
 def _reading(
-    lens: LensChoice, group: Group, rules: dict[str, str], store: PartStore, progress: Progress
+    lens: LensChoice, group: Group, rules: dict[tuple[str, str], str], store: PartStore, progress: Progress
 ) -> Reading:
     reader, settings = reading_lens(lens.source), settings_of(lens)
-    rule = fingerprint("labels", [rules[task] for task in lens.tasks])
+    rule = fingerprint("labels", [rules[task, lens.labels] for task in lens.tasks])
     lens = dataclasses.replace(lens, tasks=tuple(map(TASKS.public, lens.tasks)))
-    labels = LabelTables(store, lens.tasks, group)
+    labels = LabelTables(store, lens.tasks, group, lens.labels)
     inputs = tuple(reader.inputs(group.items, labels, settings))
     if about := reader.about_inputs(inputs, labels, settings):
         progress.note(f"{lens.name}: {about}")

@@ -157,7 +157,7 @@ def _score(
         items=held.drop(_LEFT_OUT).with_columns(seen).collect(),
         template=template,
         settings=settings_of(lens, str(store.root.absolute())),
-        labels=LabelTables(store, lens.tasks, group),
+        labels=LabelTables(store, lens.tasks, group, lens.labels),
         texts=held.select("item_id", "text"),
         frequencies=frequencies(model.spec.name),
         controls=tuple(

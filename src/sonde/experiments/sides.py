@@ -11,12 +11,11 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import InputError, UsageError
-from sonde.experiments.labels import label_path
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES
 from sonde.results.columns import scan_tables
 from sonde.results.series import FEWEST, step_of
-from sonde.store.rundir import RunDirectory
+from sonde.store.rundir import RunDirectory, label_path
 from sonde.tasks import TASKS
 
 
@@ -67,9 +66,10 @@ class RunModel:
         files = sorted(folder.glob(f"{prefix}*.parquet"))
         return scan_tables(files) if files else None
 
-    def labels(self, task: str, prefix: str) -> pl.DataFrame | None:
-        """The labels or data set of a task; None where the run has none."""
-        path = self.run.root / label_path(task, prefix)
+    def labels(self, task: str, prefix: str, lens: str) -> pl.DataFrame | None:
+        """The labels or data set of a task that a lens reads; None where the run has none."""
+        of = str((self.lens(lens) or {}).get("labels") or "")
+        path = self.run.root / label_path(task, prefix, of)
         return scan_tables([path]).collect() if path.is_file() else None
 
 

@@ -220,7 +220,8 @@ class Together:
         found: tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]] = ({}, {})
         for task in self._lens_tasks():
             tables = [
-                side.labels(task, prefix) for side, prefix in zip(self._sides, self._prefixes, strict=True)
+                side.labels(task, prefix, self.lens)
+                for side, prefix in zip(self._sides, self._prefixes, strict=True)
             ]
             first, second = (
                 None if one is None else self._shared(self._by_original(at, one.lazy())).collect()

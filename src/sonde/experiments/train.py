@@ -14,7 +14,6 @@ from sonde.executors.local import LocalExecutor
 from sonde.experiments._forecast import Forecast, measured_first, training
 from sonde.experiments._outcome import Session
 from sonde.experiments.handing import carried_out
-from sonde.experiments.labels import label_path
 from sonde.experiments.lens_choice import settings_of
 from sonde.experiments.observing import is_there
 from sonde.experiments.plan import TrainJob, group_prefix
@@ -23,7 +22,7 @@ from sonde.lenses import Training, training_lens
 from sonde.models._resolve import behind_a_server
 from sonde.results.columns import scan_tables
 from sonde.store.parts import PartStore
-from sonde.store.rundir import RunDirectory
+from sonde.store.rundir import RunDirectory, label_path
 
 
 def train(session: Session, jobs: Sequence[TrainJob]) -> None:
@@ -75,8 +74,9 @@ def train_job(job: TrainJob) -> float | None:
     run = RunDirectory(Path(job.root))
     prefix = group_prefix(job.corpus, job.language)
     texts = scan_inputs(run, job.corpus, job.language).select("item_id", "text")
-    examples = scan_tables([run.root / label_path(job.method.task, prefix)]).join(texts, on="item_id")
     lens = job.part.lens
+    path = run.root / label_path(job.method.task, prefix, lens.labels)
+    examples = scan_tables([path]).join(texts, on="item_id")
     settings = settings_of(lens.observing)
     given = Training(
         examples=examples.sort("example_id").collect(),

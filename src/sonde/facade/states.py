@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 
 from sonde.base.errors import InputError, UnknownNameError
-from sonde.experiments.labels import label_path
 from sonde.experiments.plan import group_prefix
 from sonde.lenses import LensSettings
 from sonde.lenses.probe.states import LayerStates, ProbedExamples
 from sonde.models import FAMILIES, split_family
 from sonde.report import ModelInfo, RunData
+from sonde.store.rundir import label_path
 from sonde.tasks import TASKS
 
 PROBING = "probe"
@@ -134,4 +134,5 @@ def _lens(run: RunData) -> Mapping[str, Any] | None:
 
 def _labels(run: RunData, group: Mapping[str, Any], task: str) -> Path:
     """The data set of a task in one corpus and language."""
-    return run.directory.root / label_path(task, group_prefix(group["name"], group["language"]))
+    of = str((_lens(run) or {}).get("labels") or "")
+    return run.directory.root / label_path(task, group_prefix(group["name"], group["language"]), of)

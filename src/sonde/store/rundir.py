@@ -31,6 +31,20 @@ def slug(model: str) -> str:
     return f"{name[:_LONGEST_SLUG]}-{hash_text(model)[:12]}"
 
 
+def label_path(task: str, group: str, of: str = "") -> str:
+    """Where the labels or the data set of a task lie inside the folder of a run.
+
+    Args:
+        task: Public name of the task.
+        group: Beginning of the file names of a corpus and language.
+        of: ``labels`` of the lens that reads them, see `sonde.experiments.lens_choice.LensChoice`.
+
+    >>> label_path("idn", "python-2fa566a0"), label_path("idn", "python-2fa566a0", "probe")
+    ('labels/task=idn/python-2fa566a0.parquet', 'labels/task=idn/python-2fa566a0.probe.parquet')
+    """
+    return f"labels/task={task}/{group}{f'.{of}' if of else ''}.parquet"
+
+
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
     """Paths of a run (DESIGN, section 3, "Files of a run")."""
@@ -94,6 +108,18 @@ class RunDirectory:
     def observations(self, lens: str, model: str) -> str:
         """Relative folder of the item tables of a lens and model."""
         return f"observations/lens={lens}/model={slug(model)}"
+
+    def label_tables(self, task: str, lens: str) -> list[Path]:
+        """The tables of labels, or the data sets, that a lens of the run reads of a task, one a group.
+
+        Raises:
+            InputError: The folder holds no run, or its summary cannot be read.
+        """
+        lenses = self.read_summary().get("lenses") or ()
+        of = next((str(one.get("labels") or "") for one in lenses if one.get("name") == lens), "")
+        # What tasks derived lies beside them and ends in ``.inputs``.
+        found = (self.root / "labels" / f"task={task}").glob("*.parquet")
+        return sorted(path for path in found if path.stem.partition(".")[2] == of)
 
     def read_summary(self) -> dict[str, Any]:
         """Read ``run.json``.

@@ -137,9 +137,7 @@ def write_libraries(run: RunDirectory) -> Iterator[tuple[Path, int]]:
         InputError: The folder holds no run.
         StoreError: A file cannot be written.
     """
-    tables = sorted(
-        one for one in run.root.glob(f"labels/task={TASK}/*.parquet") if ".inputs." not in one.name
-    )
+    tables = run.label_tables(TASK, "cloze")
     if not tables:
         return
     labels = scan_tables(tables).collect()

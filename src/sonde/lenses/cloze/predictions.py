@@ -66,7 +66,7 @@ def write_predictions(run: RunDirectory) -> list[tuple[Path, int, int]]:
         StoreError: A file cannot be written.
     """
     root = run.root
-    tables = sorted(one for one in root.glob(f"labels/task={TASK}/*.parquet") if ".inputs." not in one.name)
+    tables = run.label_tables(TASK, "cloze")
     labels = [scan_tables([one]).filter(pl.col("template") == GIVEN).collect() for one in tables]
     queries = pl.concat(labels) if labels else pl.DataFrame()
     if queries.is_empty():

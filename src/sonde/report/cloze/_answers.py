@@ -22,7 +22,6 @@ ANSWERS = 5
 _WRONG, _RIGHT = 90, 30
 """Queries shown of each model and kind of statement."""
 
-_LABELS = "labels/task=api_cloze/*.parquet"
 _COLUMNS = [
     "query_id", "template", "mode", "prefix", "answer", "suffix", "calls", "level", "levels", "language",
     "candidates", "paths",
@@ -131,7 +130,7 @@ def _nats(row: Mapping[str, Any], nats: Mapping[str, float]) -> list[float]:
 
 
 def _queries(run: RunData) -> pl.DataFrame | None:
-    files = [file for file in sorted(run.directory.root.glob(_LABELS)) if ".inputs." not in file.name]
+    files = run.directory.label_tables("api_cloze", LENS)
     if not files:
         return None
     # Queries behind words and in frames repeat others.

@@ -132,13 +132,11 @@ def read_items(run: RunData, identifiers: Sequence[str]) -> dict[str, dict[str, 
 
 def labels_of(run: RunData, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The rows of examples among those of their tasks, by id."""
-    folder = run.directory.root / "labels"
     names = {row["example_id"] for row in rows}
     tables = [
         pl.scan_parquet(path).filter(pl.col("example_id").is_in(sorted(names))).collect()
         for task in sorted({row["task"] for row in rows})
-        for path in sorted((folder / f"task={task}").glob("*.parquet"))
-        if not path.name.endswith(".inputs.parquet")
+        for path in run.directory.label_tables(task, LENS)
     ]
     return {row["example_id"]: row for table in tables for row in table.iter_rows(named=True)}
 

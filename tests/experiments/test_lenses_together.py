@@ -1,0 +1,87 @@
+"""Lenses that ask the same tasks each in their own way give in one run what each gives alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import sonde
+from sonde.base.options import Option
+from sonde.experiments import Experiment
+from sonde.experiments.choices import lens_choices
+from sonde.report import RunData, build_report
+from tests.experiments.conftest import save_decoder
+from tests.experiments.test_causal_runs import code as code
+
+OPTIONS: Mapping[str, Mapping[str, Option]] = {
+    "causal": {"methods": "erase", "draws": 1, "items": 20},
+    "probe": {"controls": False, "curves": False},
+    "finetune": {"epochs": 1, "length": 64, "cut": "keep", "methods": "pretrained,bag_of_tokens"},
+    "surprisal": {"pairs": "wrong_operator"},
+}
+TASKS = {
+    "causal": ("idn",),
+    "probe": ("idn", "wrong_operator"),
+    "finetune": ("wrong_operator",),
+    "surprisal": (),
+}
+_APART = ["fingerprint"]
+
+
+def asked(*lenses: str) -> Experiment:
+    tasks = dict.fromkeys(task for lens in lenses for task in TASKS[lens])
+    return Experiment(
+        models=("sonde/mini-decoder",),
+        lenses=lenses,
+        tasks=tuple(tasks),
+        options={lens: OPTIONS[lens] for lens in lenses},
+    )
+
+
+def test_each_way_to_ask_a_task_has_tables_of_its_own() -> None:
+    found = {one.name: one.labels for one in lens_choices(asked("causal", "probe", "finetune", "surprisal"))}
+    assert found == {"causal": "", "probe": "probe", "finetune": "", "surprisal": "surprisal"}
+    assert {one.labels for lens in TASKS for one in lens_choices(asked(lens))} == {""}
+
+
+def test_names_of_tables_are_no_part_of_what_is_observed() -> None:
+    (alone,), both = lens_choices(asked("probe")), lens_choices(asked("causal", "probe"))
+    assert both[1].observing == alone.observing and both[1] != alone
+
+
+@pytest.mark.slow
+def test_lenses_together_give_what_each_gives_alone(code: Path, tmp_path: Path) -> None:
+    model = save_decoder(tmp_path / "model", context=512)
+
+    def ran(*lenses: str) -> sonde.Run:
+        return sonde.run(
+            models=model,
+            lenses=lenses,
+            tasks=asked(*lenses).tasks or None,
+            corpora=f"local:{code}",
+            limit=60,
+            output=tmp_path / "-".join(lenses),
+            options={lens: OPTIONS[lens] for lens in lenses},
+            include_seen=True,
+            workers=1,
+        )
+
+    together = ran(*TASKS)
+    for lens in TASKS:
+        alone = ran(lens).scores.filter(pl.col("lens") == lens)
+        own = together.scores.filter(pl.col("lens") == lens)
+        assert own.height == alone.height > 0, lens
+        keys = [name for name, kind in own.schema.items() if name not in _APART and not kind.is_float()]
+        floats = [name for name, kind in own.schema.items() if kind.is_float()]
+        by = [name for name in keys if name != "dimensions"]
+        frames = [one.with_columns(about=pl.col("dimensions").cast(pl.String)) for one in (own, alone)]
+        first, second = (one.sort(*by, "about").select(*by, "about", *floats) for one in frames)
+        assert_frame_equal(first, second, abs_tol=1e-5, rel_tol=1e-4)
+    assert "Fine-tuning" in build_report(together.directory).read_text(encoding="utf-8")
+    assert (
+        RunData(together.directory).directory.label_tables("idn", "probe")[0].name.endswith(".probe.parquet")
+    )

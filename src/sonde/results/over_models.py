@@ -45,7 +45,7 @@ class Correlation:
 
     Attributes:
         value: Spearman's rank correlation; NaN where one of them does not vary.
-        low: Lower end of its 95 % interval, NaN where there is none.
+        low: Lower end of its 95 % interval; NaN where too few lineages allow none.
         high: Upper end.
         models: Models that have both numbers.
         lineages: Lineages that these are of.
@@ -84,7 +84,8 @@ def rank_correlation(
     members = [np.flatnonzero(names == name) for name in dict.fromkeys(names.tolist())]
     value = float(spearman(one[None], two[None])[0]) if len(one) >= FEWEST else float("nan")
     low = high = float("nan")
-    if np.isfinite(value) and len(members) >= FEWEST:
+    # Of few lineages a draw holds one or two: what it gives is no interval.
+    if np.isfinite(value) and len(members) >= ENOUGH_LINEAGES:
         rng = np.random.default_rng(seed)
         drawn = _drawn(one, two, members, rng.integers(len(members), size=(_DRAWS, len(members))))
         out = (1 - _LEVEL) / 2 / among

@@ -158,7 +158,10 @@ def _sentences(pairs: Sequence[_Pair]) -> Iterator[str]:
 
 
 def _figures(found: Correlation) -> str:
-    return f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+    if not np.isfinite(found.value):
+        return "none, since one number does not vary"
+    bounds = f" [{found.low:+.2f}, {found.high:+.2f}]" if np.isfinite(found.low) else ""
+    return f"{found.value:+.2f}{bounds}"
 
 
 def _lineages(pairs: Sequence[_Pair]) -> str:
@@ -256,10 +259,11 @@ def _ends(axis: str, measure: Measure, model: str) -> dict[str, Any]:
 
 
 def _axis(axis: str, measure: Measure) -> Any:
-    of = alt.X if axis == "x" else alt.Y
+    of, question = alt.X if axis == "x" else alt.Y, measure.question
+    what = "" if question.share else f", {question.measure}"
     return of(
         f"{axis}:Q",
-        title=measure.name if measure.question.share else f"{measure.name}, {measure.question.measure}",
+        title=f"{measure.name}{', beyond its control' if question.paired else what}",
         scale=alt.Scale(zero=False),
-        axis=alt.Axis(format="%", tickCount=5) if measure.question.share else alt.Axis(tickCount=5),
+        axis=alt.Axis(format="%", tickCount=5) if question.share else alt.Axis(tickCount=5),
     )

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from sonde.base.errors import UsageError
+from sonde.lenses import LENSES
 from sonde.results import Score
 from sonde.results.pairing import Compared
 from sonde.results.scores import scores_frame
@@ -76,3 +77,18 @@ def test_what_allows_no_verdict_is_never_above_and_what_ends_below_has_not_cross
     assert crossings(few)["crossed"].to_list() == [None]
     fell = series_frame([(0, checkpoint(0.6)), (1, checkpoint(0.6)), (2, checkpoint(0.1))], WANTED)
     assert crossings(fell)["crossed"].to_list() == [None]
+
+
+def test_only_rows_of_the_method_that_is_asked_for_are_of_a_series() -> None:
+    frame = checkpoint(0.8).with_columns(method=pl.lit("erase"))
+    other = frame.with_columns(method=pl.lit("logit_lens"), value=pl.lit(9.0))
+    wanted = {"probe": (Compared(metric="accuracy", method="erase"),)}
+    found = series_frame([(1, pl.concat([frame, other]))], wanted)
+    assert found.height and set(found["method"]) == {"erase"}
+
+
+def test_of_interventions_the_costs_of_erasures_and_ablations_are_of_a_series() -> None:
+    assert {(one.metric, one.method, one.better) for one in LENSES.load("causal").compared} == {
+        ("bits", "erase", ""),
+        ("bits", "ablate", ""),
+    }

@@ -110,6 +110,10 @@ def _compared(base: RunModel, side: RunModel) -> Comparison:
             found.covered.append(together.covered)
             bases, scores = together.scores()
             found.unpaired += together.refused
+            if not (bases or scores or together.refused):
+                reason = "its numbers are not made from what the runs hold alone; see each run's own page"
+                found.unpaired.append(Unpaired(name, reason, 1, name))
+                continue
             wanted = LENSES.load(str(ours["source"])).compared or _speaking(bases)
             held = paired(bases, scores, wanted, same_tokens=together.same_tokens, changed=together.changed)
             pairs += held.pairs

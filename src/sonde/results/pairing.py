@@ -35,6 +35,7 @@ class Compared:
         metric: The metric.
         better: Which values are better; empty where neither is.
         k: Only rows with this ``k``; None for any.
+        method: Only rows that were made so; None for any.
         without: Dimensions that these rows do not have, for what is looked at otherwise.
         tokenizers: ``same`` for numbers of subwords, which mean the same within one tokenizer alone;
             ``other`` for what stands in their place between tokenizers, ``changed`` between texts of one
@@ -44,6 +45,7 @@ class Compared:
     metric: str
     better: Direction = ""
     k: int | None = None
+    method: str | None = None
     without: tuple[str, ...] = ()
     tokenizers: Literal["same", "other", "changed", ""] = ""
 
@@ -54,6 +56,7 @@ class Compared:
             and score.control is None
             and score.split not in ("train", "valid")
             and self.k in (None, score.k)
+            and self.method in (None, score.method)
             and not any(name in self.without for name, _ in score.dimensions)
         )
 

@@ -106,6 +106,7 @@ def _takes(one: Compared, row: Mapping[str, Any]) -> bool:
         and row["control"] is None
         and row["split"] not in ("train", "valid")
         and one.k in (None, row["k"])
+        and one.method in (None, row["method"])
         and one.tokenizers != "other"
         and not any(held["name"] in one.without for held in row["dimensions"])
     )

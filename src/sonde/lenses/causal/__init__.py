@@ -20,6 +20,7 @@ from sonde.lenses.causal.method import METHODS_BY_NAME, CausalMethod
 from sonde.lenses.causal.options import LENS, CausalOptions, read_options
 from sonde.lenses.causal.rows import ROWS_SCHEMA, Rows
 from sonde.models import Capabilities
+from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
@@ -37,6 +38,11 @@ class Causal(LensDefaults):
     tasks = TASKS
     takes = frozenset({"item", "span", "relation"})
     read_again = 2**31 - 1
+    # Of a series: a change that costs more is not a better one.
+    compared = (
+        Compared(metric="bits", method="erase", without=("construct",)),
+        Compared(metric="bits", method="ablate", without=("construct",)),
+    )
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Models that cannot be asked for a subword are refused."""

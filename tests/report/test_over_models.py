@@ -16,7 +16,7 @@ from tests.report.test_joined import BASE, run_of
 
 from sonde.report import RunData, build_report, draw, save_figures
 from sonde.report._shared.plot import Section
-from sonde.results.over_models import ENOUGH_LINEAGES, rank_correlation
+from sonde.results.over_models import ENOUGH_LINEAGES, _drawn, rank_correlation
 from sonde.results.scores import Score
 
 LEARNED = np.array([0.50, 0.55, 0.61, 0.58, 0.70, 0.66, 0.75, 0.72, 0.80, 0.78])
@@ -98,3 +98,12 @@ def test_a_model_without_a_number_and_a_number_that_does_not_vary() -> None:
     assert rank_correlation(gone, np.arange(4.0), list("abcd")).models == 3
     flat = rank_correlation(np.ones(9), np.arange(9.0), list("abcdefghi"))
     assert np.isnan(flat.value) and flat.why == "one number does not vary"
+
+
+def test_a_draw_is_ranked_as_if_its_models_stood_in_a_row() -> None:
+
+    rng = np.random.default_rng(3)
+    one, two = rng.integers(0, 4, (2, 9)).astype(float)
+    times = rng.integers(0, 3, (30, 9))
+    expected = [spearmanr(np.repeat(one, row), np.repeat(two, row)).statistic for row in times]
+    np.testing.assert_allclose(_drawn(one, two, times), expected, atol=1e-12)

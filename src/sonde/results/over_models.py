@@ -1,8 +1,7 @@
 """Whether two numbers go together over models: a rank correlation whose interval is over lineages.
 
 Checkpoints of one training, and one model with other weights for the same, say much the same: what is drawn
-is a lineage with all that belongs to it. Fewer than eight lineages allow no verdict (specification of
-inference, section 8).
+is a lineage with all that belongs to it. Fewer than eight lineages allow no verdict: too few are in a draw.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.stats import rankdata
 
 from sonde.results.metrics import spearman
 
@@ -81,13 +79,15 @@ def rank_correlation(
     both = np.isfinite(first) & np.isfinite(second)
     names = np.asarray(lineages)[both]
     one, two = first[both], second[both]
-    members = [np.flatnonzero(names == name) for name in dict.fromkeys(names.tolist())]
+    members, places = np.unique(names, return_inverse=True)
     value = float(spearman(one[None], two[None])[0]) if len(one) >= FEWEST else float("nan")
     low = high = float("nan")
     # Of few lineages a draw holds one or two: what it gives is no interval.
     if np.isfinite(value) and len(members) >= ENOUGH_LINEAGES:
         rng = np.random.default_rng(seed)
-        drawn = _drawn(one, two, members, rng.integers(len(members), size=(_DRAWS, len(members))))
+        chosen = rng.integers(len(members), size=(_DRAWS, len(members)))
+        often = (chosen[:, :, None] == np.arange(len(members))).sum(1)
+        drawn = _drawn(one, two, often[:, places])
         out = (1 - _LEVEL) / 2 / among
         low, high = (float(end) for end in np.nanquantile(drawn, [out, 1 - out]))
     few = f"{len(members)} lineages of models, {ENOUGH_LINEAGES} are needed"
@@ -98,17 +98,21 @@ def rank_correlation(
 def _drawn(
     one: Float[np.ndarray, " model"],
     two: Float[np.ndarray, " model"],
-    members: Sequence[Int[np.ndarray, " member"]],
-    draws: Int[np.ndarray, "draw lineage"],
+    times: Int[np.ndarray, "draw model"],
 ) -> Float[np.ndarray, " draw"]:
-    """The correlation of each draw; NaN where a side does not vary in it."""
-    taken = [np.concatenate([members[place] for place in draw]) for draw in draws]
-    found: list[Float[np.ndarray, " draw"]] = []
-    # Lineages may have different numbers of models: draws of as many are computed together.
-    for size in sorted({len(some) for some in taken}):
-        same = np.stack([some for some in taken if len(some) == size])
-        a, b = (rankdata(values[same], axis=1) for values in (one, two))
-        a, b = (ranked - ranked.mean(1, keepdims=True) for ranked in (a, b))
-        with np.errstate(invalid="ignore"):
-            found.append((a * b).sum(1) / np.sqrt((a * a).sum(1) * (b * b).sum(1)))
-    return np.concatenate(found)
+    """The correlation of each draw, from how often it holds each model; NaN where a side does not vary."""
+    weights = times.astype(np.float64)
+    first, second = (_ranked(values, weights) for values in (one, two))
+    with np.errstate(invalid="ignore"):
+        scale = np.sqrt((weights * first**2).sum(1) * (weights * second**2).sum(1))
+        return (weights * first * second).sum(1) / scale
+
+
+def _ranked(
+    values: Float[np.ndarray, " model"], weights: Float[np.ndarray, "draw model"]
+) -> Float[np.ndarray, "draw model"]:
+    """The mean rank of each model in each draw, less the mean over the draw."""
+    below = (values[:, None] < values).astype(np.float64)
+    level = (values[:, None] == values).astype(np.float64)
+    ranked = weights @ below + (weights @ level + 1) / 2
+    return ranked - (weights * ranked).sum(1, keepdims=True) / weights.sum(1, keepdims=True)

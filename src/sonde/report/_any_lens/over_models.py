@@ -161,7 +161,7 @@ def _figures(found: Correlation) -> str:
     if not np.isfinite(found.value):
         return "none, since one number does not vary"
     bounds = f" [{found.low:+.2f}, {found.high:+.2f}]" if np.isfinite(found.low) else ""
-    return f"{found.value:+.2f}{bounds}"
+    return f"{found.value:+.2f}{bounds}".replace("-", "\u2212")
 
 
 def _lineages(pairs: Sequence[_Pair]) -> str:

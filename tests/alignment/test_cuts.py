@@ -110,6 +110,15 @@ def test_a_metaspace_is_put_before_no_part_of_a_word() -> None:
     assert list(zip(found.start.tolist(), found.end.tolist(), strict=True)) == [(0, 2), (2, 4), (4, 6)]
 
 
+def test_what_is_unknown_behind_a_blank_put_before_a_word_is_not_lost() -> None:
+    pieces = ["\u2581import", "\u2581", "an", "a", "n", "(", "<unk>"]
+    scores = [(piece, -float(number)) for number, piece in enumerate(pieces)]
+    before = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    found = encode(fast(models.Unigram(scores, unk_id=6), before, "<unk>"), "import Aan(", (9, 10))
+    assert found.surface == (" import", " ", "<unk>", "a", "n", "(") and found.unknown == 1
+    assert found.start.tolist() == [0, 7, 7, 8, 9, 10]
+
+
 @pytest.mark.parametrize("kind", sorted(KINDS))
 @settings(deadline=None, max_examples=150)
 @given(parts=STATEMENTS, inside=st.integers(0, 3))

@@ -100,12 +100,12 @@ def _spelled(codec: Codec, text: str, word: Sequence[Piece]) -> str:
     reached = -1
     for place, piece in enumerate(word):
         if piece.number == codec.unknown or codec.byte_piece[piece.number]:
-            # Bytes of one character share its place.
+            # Bytes of one character share its place; a blank put before a word lies on its first character.
             parts.append(text[max(piece.start, reached) : piece.end] if piece.end > reached else "")
+            reached = piece.end
         else:
             name = codec.backend.id_to_token(piece.number)
             parts.append(name.removeprefix(prefix) if place else name)
-        reached = piece.end
     return "".join(parts)
 
 

@@ -101,7 +101,6 @@ def test_a_model_without_a_number_and_a_number_that_does_not_vary() -> None:
 
 
 def test_a_draw_is_ranked_as_if_its_models_stood_in_a_row() -> None:
-
     rng = np.random.default_rng(3)
     one, two = rng.integers(0, 4, (2, 9)).astype(float)
     times = rng.integers(0, 3, (30, 9))

@@ -106,8 +106,7 @@ def _measures(run: RunData) -> Iterator[Measure]:
 
 
 def _of_question(run: RunData, lens: str, question: LensQuestion) -> Iterator[Measure]:
-    wanted = {*question.metrics, "gain", question.paired, *(f"{metric}_gain" for metric in question.metrics)}
-    rows = run.scores(metrics=sorted(wanted), lens=lens, controls=True, where=question.where)
+    rows = run.scores(metrics=question.with_gains, lens=lens, controls=True, where=question.where)
     rows = rows.with_columns(about=in_words(without=("selection",)))
     keys = ("language", "side", "task", "about")
     for (language, side, task, about), part in rows.partition_by(

@@ -56,6 +56,12 @@ class LensQuestion:
     otherwise: LensQuestion | None = None
     outcome: bool = False
 
+    @property
+    def with_gains(self) -> list[str]:
+        """Its metrics, and those of paired differences to its controls."""
+        gains = (f"{metric}_gain" for metric in self.metrics)
+        return sorted({*self.metrics, *gains, "gain", self.paired} - {""})
+
 
 @dataclass(frozen=True, slots=True)
 class HeldAgainst:

@@ -113,8 +113,7 @@ def answers(run: RunData, questions: Mapping[str, LensQuestion]) -> list[LensAns
 
 
 def _declared(run: RunData, lens: str, question: LensQuestion) -> list[LensAnswer]:
-    wanted = {*question.metrics, "gain", question.paired, *(f"{metric}_gain" for metric in question.metrics)}
-    rows = run.scores(metrics=sorted(wanted), lens=lens, controls=True, where=question.where)
+    rows = run.scores(metrics=question.with_gains, lens=lens, controls=True, where=question.where)
     order = {model.name: place for place, model in enumerate(run.models)}
     said: list[tuple[tuple[int, str], LensAnswer]] = []
     for (model, language, side), part in rows.partition_by(

@@ -92,8 +92,7 @@ def joined_rows(run: RunData, offered: Mapping[str, JoinedNumber]) -> list[Joine
 
 def _cells(run: RunData, lens: str, number: JoinedNumber) -> list[tuple[tuple[str, str, str], JoinedCell]]:
     question = number.question
-    metrics = [name for one in question.metrics for name in (one, f"{one}_gain")]
-    rows = run.scores(metrics=[*metrics, "gain"], lens=lens, controls=True)
+    rows = run.scores(metrics=question.with_gains, lens=lens, controls=True)
     if rows.is_empty():
         return []
     level = pl.lit(None, pl.Float64) if number.level is None else number.level

@@ -41,7 +41,7 @@ BEST = (("selection", "best"),)
 @pytest.fixture(scope="module")
 def erased(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     items = some_items(160)
-    options = {"methods": ("erase",), "draws": 3}
+    options = {"methods": ("erase",), "draws": 5}
     return run_lens(planted(), items, labels_of(items), options, tmp_path_factory.mktemp("run"))
 
 

@@ -12,6 +12,7 @@ from altair.vegalite.v6.schema.core import load_schema
 from tests.report import test_causal_depth_sections as depth
 from tests.report.synthetic import dims, write_run
 
+from sonde.lenses.causal.findings import HELD, OPEN, USED, erased_of
 from sonde.report import build_report, first_screen
 from sonde.report._shared.plot import PLOTS
 from sonde.report._shared.run import RunData
@@ -40,6 +41,8 @@ def scores(clusters: float) -> Iterator[Score]:
             yield score(task, "excess", (cost - 0.05) * layer / 2, layer=layer, control="random", **own)
             yield score(task, "accuracy", 0.5 + 0.2 * layer, layer=layer)
             yield score(task, "accuracy", 0.5, dims(erased=str(layer)), layer=layer)
+        yield score(task, "bits_before", 3.0)
+        yield score(task, "top1_excess", cost / 10, BEST, layer=2, control="random", **own)
         yield score(task, "accuracy", 0.8, dims(erased="1"), layer=2)
         yield score(task, "accuracy", 0.5, control="majority")
         yield score(task, "gain", 0.4, BEST, layer=2, control="majority", **own)
@@ -73,7 +76,7 @@ def test_the_first_sentence_says_what_is_used_and_what_is_held(tmp_path: Path) -
     assert figure is not None and figure.table is not None
     assert figure.lead == (
         "m uses what identifiers name: erasing what identifiers name at layer 2 costs 0.200 [0.180, 0.220] "
-        "bits a subword, a random subspace 0.050 [0.030, 0.070] (difference +0.150 [+0.130, +0.170]); it "
+        "bits a subword more than 3.00, a random subspace 0.050 [0.030, 0.070] (difference +0.150 [+0.130, +0.170]); it "
         "merely holds block depth: a probe of layer 2 is right on 90.0 % of block depth (the commonest class "
         "50.0 %), yet erasing it there costs +0.000 [-0.020, +0.020] bits beyond a random subspace, and "
         "+0.000 [-0.020, +0.020] at layer 2, where it is the most by validation."
@@ -87,6 +90,41 @@ def test_few_clusters_allow_no_verdict(tmp_path: Path) -> None:
     figure = PLOTS.load("causal_uses").draw(run_of(tmp_path, clusters=4.0))
     assert figure is not None
     assert figure.lead.startswith("No verdict on whether m uses what it knows: what identifiers name (4 eff")
+
+
+@pytest.mark.parametrize(
+    ("cost", "width", "before", "said"),
+    [
+        (0.15, 0.02, 3.0, USED),
+        # Sure to cost something, and as little as any change of untrained weights.
+        (0.008, 0.006, 13.0, HELD),
+        (0.0, 0.02, 3.0, HELD),
+        # May cost nothing, or much.
+        (0.05, 0.2, 3.0, OPEN),
+    ],
+)
+def test_a_cost_is_held_against_what_would_be_noticeable(
+    cost: float, width: float, before: float, said: str
+) -> None:
+    """Used: sure to cost more than a random subspace, and 1 % of the surprisal; held: sure to cost less."""
+    ends = {"ci_low": cost - width, "ci_high": cost + width}
+    found = scores_frame(
+        [
+            score("idn", "excess", cost, BEST, layer=1, control="random", effective_clusters=30.0, **ends),
+            score("idn", "excess", cost, layer=1, control="random", effective_clusters=30.0, **ends),
+            score("idn", "bits", cost + 0.1, BEST, layer=1),
+            score("idn", "bits", 0.1, BEST, layer=1, control="random"),
+            score("idn", "gain", 0.4, BEST, layer=1, control="majority"),
+            score("idn", "bits_before", before),
+        ]
+    )
+    ((_, _, (one,)),) = erased_of(found)
+    assert one.kind == said
+    if said == OPEN:
+        assert one.why == (
+            "beyond a random subspace it may cost up to 0.250 bits a subword, and 0.030, 1 % of the model's "
+            "surprisal, would count as use"
+        )
 
 
 def test_what_later_layers_rebuild_and_what_heads_cost(tmp_path: Path) -> None:

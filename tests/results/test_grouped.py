@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 from sonde.results import Mean, Score, cells, mean_differences, means
 from sonde.results.scores import scores_frame
@@ -140,3 +142,58 @@ def test_cells_hold_each_value_of_each_cluster(rows: pl.DataFrame) -> None:
         (pl.col("cluster") == clusters[4]) & (pl.col("kind") == "import") & (pl.col("language") == "java")
     )
     assert by_cell[4, :, 2, 0] == pytest.approx([chosen["nats"].sum(), chosen["bytes"].sum()])
+
+
+def drawn_world(rng: np.random.Generator, draws: int, spread: float) -> pl.DataFrame:
+    """Six hundred rows of sixty clusters: what a change costs less what each draw of a control costs."""
+    cluster = np.repeat(np.arange(60), 10)
+    own = 0.2 + rng.normal(0, 0.5, 60)[cluster] + rng.normal(0, 1, 600)
+    each = {f"draw {at}": own - rng.normal(0.2, spread) - rng.normal(0, 0.3, 600) for at in range(draws)}
+    return pl.DataFrame({"cluster": cluster.astype(str), "group": ["a", "b"] * 300, **each})
+
+
+def over_draws(draws: int) -> Mean:
+    names = [pl.col(f"draw {at}") for at in range(draws)]
+    return Mean("excess", pl.mean_horizontal(names), "real", draws=names, factor=3.0)
+
+
+def test_draws_of_a_control_are_in_the_interval() -> None:
+    rows = drawn_world(np.random.default_rng(3), 5, 0.3)
+    (found,) = means(rows, [over_draws(5)], TEMPLATE)
+    (alone,) = means(rows, [dataclasses.replace(over_draws(5), draws=())], TEMPLATE)
+    assert found.value == pytest.approx(alone.value)
+    between = 3.0 * np.std([rows[f"draw {at}"].mean() for at in range(5)], ddof=1) / np.sqrt(5)
+    assert alone.ci_high is not None and alone.df is not None
+    clustered = (alone.ci_high - alone.value) / stats.t.ppf(0.975, alone.df)
+    variance = between**2 + clustered**2
+    df = variance**2 / (clustered**4 / alone.df + between**4 / 4)
+    assert found.ci_high == pytest.approx(found.value + stats.t.ppf(0.975, df) * np.sqrt(variance))
+    assert found.seeds == 5 and alone.seeds is None
+    assert found.ci_method == "draws and clustered jackknife"
+    assert found.contributions is not None
+    assert found.contributions.noise == (pytest.approx((between**2, 4)),)
+
+
+def test_differences_between_groups_hold_the_draws_too() -> None:
+    rows = drawn_world(np.random.default_rng(4), 5, 0.3)
+    asked = over_draws(5)
+    (found,) = mean_differences(rows, [asked], TEMPLATE, ("group", "a", "b"))
+    (alone,) = mean_differences(rows, [dataclasses.replace(asked, draws=())], TEMPLATE, ("group", "a", "b"))
+    sides = {group: part for (group,), part in rows.partition_by("group", as_dict=True).items()}
+    apart = [3.0 * (sides["a"][name].mean() - sides["b"][name].mean()) for name in rows.columns[2:]]
+    assert found.value == pytest.approx(np.mean(apart))
+    assert found.df is not None and alone.df is not None and alone.ci_high is not None
+    clustered = (alone.ci_high - alone.value) / stats.t.ppf(0.975, alone.df)
+    variance = clustered**2 + np.var(apart, ddof=1) / 5
+    assert found.ci_high == pytest.approx(found.value + stats.t.ppf(0.975, found.df) * np.sqrt(variance))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("draws", [5, 20])
+@pytest.mark.parametrize("spread", [0.0, 0.1, 0.5])
+def test_intervals_over_draws_and_clusters_cover(draws: int, spread: float) -> None:
+    rng = np.random.default_rng(draws)
+    rows = [drawn_world(rng, draws, spread) for _ in range(400)]
+    found = [one for world in rows for one in means(world, [over_draws(draws)], TEMPLATE)]
+    inside = [one.ci_low <= 0 <= one.ci_high for one in found if one.ci_low is not None and one.ci_high]
+    assert np.mean(inside) >= 0.93

@@ -26,8 +26,8 @@ def test_a_firm_row_allows_a_verdict() -> None:
         ({"ci_low": 0.3, "ci_high": 0.61}, "31 points"),
         ({"value": 0.05, "ci_low": 0.02, "ci_high": 0.10}, "too wide for so small a share"),
         ({"value": 0.95, "ci_low": 0.90, "ci_high": 0.98}, "too wide for so small a share"),
-        ({"seeds": 4}, "4 seeds"),
-        ({"seeds": 1}, "1 seed,"),
+        ({"seeds": 4}, "4 seeds or draws,"),
+        ({"seeds": 1}, "1 seed or draw,"),
     ],
 )
 def test_what_lacks_a_verdict_says_why(changed: dict[str, float | None], why: str) -> None:

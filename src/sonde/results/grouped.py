@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from scipy import sparse
 
 from sonde.results.clusters import ClusterSums
@@ -24,6 +24,7 @@ from sonde.results.estimate import Estimates, differences, ratios
 from sonde.results.intervals import DIFFERENCE_OF, Column, Kind
 from sonde.results.rows import rows_of
 from sonde.results.scores import Score
+from sonde.results.seeds import noise_of, over_draws
 
 Table = pl.DataFrame | pl.LazyFrame
 By = str | Sequence[str] | Mapping[str, pl.Expr]
@@ -42,6 +43,8 @@ class Mean:
         per: What is divided by, for example bytes; None counts rows.
         less: A second value of the same rows, whose mean is subtracted; a row needs both.
         squares: Of differences of 0/1, the squares of what rows differ by; None where a row is one example.
+        draws: Where ``of`` holds the mean over random draws, its value with each of them: how far the draws
+            lie apart is in the interval.
         factor: By which values and intervals are multiplied (nats to bits).
         fields: Further columns of the scores, for example ``k``.
     """
@@ -52,6 +55,7 @@ class Mean:
     per: pl.Expr | None = None
     less: pl.Expr | None = None
     squares: pl.Expr | None = None
+    draws: Sequence[pl.Expr] = ()
     factor: float = 1.0
     fields: Mapping[str, Any] = field(default_factory=dict)
 
@@ -120,13 +124,23 @@ def mean_differences(
     column, *values = between
     asked = list(wanted)
     sides = [pl.col(column) == value for value in values]
-    split = [dataclasses.replace(one, of=pl.when(side).then(one.of)) for side in sides for one in asked]
+    split = [
+        dataclasses.replace(
+            one,
+            of=pl.when(side).then(one.of),
+            draws=[pl.when(side).then(draw) for draw in one.draws],
+        )
+        for side in sides
+        for one in asked
+    ]
     held = _added(frame.filter(pl.any_horizontal(sides)), split, by, columns, cluster)
     written = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
     templates = held.templates(template.within((column, "-".join(written))))
     for place, one in enumerate(asked):
         first, second = held.of("x", place), held.of("x", len(asked) + place)
         found = differences(first, second, DIFFERENCE_OF[one.kind])
+        drawn = held.drawn(one, place) - held.drawn(one, len(asked) + place)
+        found = over_draws(found, DIFFERENCE_OF[one.kind], drawn, first)
         yield from _rows(found, one, templates, first.total(first.w) + second.total(second.w))
 
 
@@ -189,14 +203,28 @@ class _Sums:
         total = None if squares is None else squares.total(squares.x)
         if one.less is not None:
             return differences(own, self.of("y", place), one.estimated, discordant=total)
-        return ratios(own, one.kind, squares=total)
+        return over_draws(ratios(own, one.kind, squares=total), one.kind, self.drawn(one, place), own)
+
+    def drawn(self, one: Mean, place: int) -> Float[np.ndarray, "draw group"]:
+        """The mean at a place with each of its draws."""
+        held = [self.of(f"d{number}_", place) for number in range(len(one.draws))]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = [sums.total(sums.x) / sums.total(sums.w) for sums in held]
+        return np.array(found).reshape(len(found), len(self.groups))
 
     def contributions(self, one: Mean, place: int) -> Iterator[Contributions]:
         """What each cluster contributes to the mean at a place, in every group."""
         own = self.of("x", place)
         if one.less is not None:
             own = dataclasses.replace(own, x=own.x - self.of("y", place).x)
-        return of_ratios(dataclasses.replace(own, x=own.x * one.factor), self.clusters, one.estimated)
+        parts = of_ratios(dataclasses.replace(own, x=own.x * one.factor), self.clusters, one.estimated)
+        drawn = self.drawn(one, place) * one.factor
+        if len(drawn) <= 1:
+            return parts
+        return (
+            dataclasses.replace(part, noise=((float(variance), len(drawn) - 1),))
+            for part, variance in zip(parts, noise_of(drawn), strict=True)
+        )
 
     def templates(self, template: Score) -> list[Score]:
         """What the scores of each group share."""
@@ -254,7 +282,7 @@ def _rows(
     n: Column,
     contributions: Iterable[Contributions] | None = None,
 ) -> Iterator[Score]:
-    fields = {"metric": one.metric, **one.fields}
+    fields = {"metric": one.metric, **({"seeds": len(one.draws)} if one.draws else {}), **one.fields}
     return rows_of(found, templates, n, factor=one.factor, fields=fields, contributions=contributions)
 
 
@@ -263,6 +291,7 @@ def _parts(one: Mean, place: int) -> Iterator[pl.Expr]:
     number = one.of.cast(pl.Float64)
     known, apart = one.of.is_not_null(), number
     sums = {"x": number, "w": pl.lit(1.0) if one.per is None else one.per}
+    sums |= {f"d{number}_": draw for number, draw in enumerate(one.draws)}
     if one.less is not None:
         sums["y"] = one.less.cast(pl.Float64)
         known, apart = known & one.less.is_not_null(), number - sums["y"]

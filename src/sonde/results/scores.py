@@ -79,7 +79,10 @@ SCORES_COLUMNS: Columns = {
     "n_eff": (pl.Float64, "independent observations that a proportion's are worth"),
     "df": (pl.Float64, "degrees of freedom of the interval"),
     "p_value": (pl.Float64, "of a difference, against none"),
-    "seeds": (pl.Int64, "independent trainings behind it; null where training has no randomness"),
+    "seeds": (
+        pl.Int64,
+        "independent trainings, or random draws of a control, behind it; null where nothing is random",
+    ),
     "seed": (pl.Int64, "seed of whatever is random"),
     "control": (
         pl.String,

@@ -1,10 +1,11 @@
-"""What was trained: how far it would move with another seed, and on other clusters, in one interval.
+"""What was trained or drawn: how far it would move with another seed, and on other clusters, in one interval.
 
 A seed sets initialisation, order and training subset, never the split. The variance of a difference of two
 methods with S_a and S_b independent seeds is s_a^2 / S_a + s_b^2 / S_b (between seeds, of the overall value)
 and the clustered variance of the paired differences of seed means; degrees of freedom by Welch and
 Satterthwaite over the three terms. The last holds a part of what varies by seed and example: slightly
-cautious. One training has no seeds to tell from: then the interval is over examples alone.
+cautious. One training has no seeds to tell from: then the interval is over examples alone. A control that is
+drawn at random, several times over the same examples, is treated alike.
 """
 
 from __future__ import annotations
@@ -54,34 +55,63 @@ def trained_difference(first: BySeed, second: BySeed, clusters: Clusters) -> Est
 def between_seeds(values: BySeed) -> tuple[float, int]:
     """Variance of the mean over seeds, and its degrees of freedom; 0 and 0 for one seed."""
     seeds = len(values)
-    return (float(values.mean(1).var(ddof=1)) / seeds, seeds - 1) if seeds > 1 else (0.0, 0)
+    return (float(noise_of(values.mean(1))), seeds - 1) if seeds > 1 else (0.0, 0)
 
 
-def _over(alone: Estimates, sums: ClusterSums, kind: Kind, noise: Sequence[tuple[float, int]]) -> Estimates:
+def noise_of(values: Float[np.ndarray, "seed *group"]) -> Float[np.ndarray, "*group"]:
+    """Variance of the mean over seeds, or over draws, of each group's value; there are at least two."""
+    return values.var(axis=0, ddof=1) / len(values)
+
+
+def over_draws(
+    alone: Estimates, kind: Kind, drawn: Float[np.ndarray, "draw group"], sums: ClusterSums
+) -> Estimates:
+    """Estimates with what the draws of a control add; as they are for fewer than two, which tell nothing.
+
+    Args:
+        alone: Means over the draws, with intervals over clusters.
+        kind: What they are.
+        drawn: The value of each group with each draw.
+        sums: The sums behind the estimates.
+    """
+    if len(drawn) <= 1:
+        return alone
+    return _over(alone, sums, kind, [(noise_of(drawn), len(drawn) - 1)], "draws")
+
+
+def _over(
+    alone: Estimates,
+    sums: ClusterSums,
+    kind: Kind,
+    noise: Sequence[tuple[float | Column, int]],
+    source: str = "seeds",
+) -> Estimates:
     size = {"n": sums.total(sums.w), "mean_size": sums.mean_size, "icc": least_icc(sums)}
-    return with_noise(alone, kind, noise, **size)
+    return with_noise(alone, kind, noise, source=source, **size)
 
 
 def with_noise(
     alone: Estimates,
     kind: Kind,
-    noise: Sequence[tuple[float, int]],
+    noise: Sequence[tuple[float | Column, int]],
     *,
     n: Column,
     mean_size: Column,
     icc: Column,
+    source: str = "seeds",
 ) -> Estimates:
     """Estimates whose intervals are over clusters, with what training adds.
 
     Args:
         alone: The estimates.
         kind: What they are.
-        noise: Variance and degrees of freedom of each set of seeds.
+        noise: Variance, of all groups or of each, and degrees of freedom of each set of seeds.
         n: Observations behind each.
         mean_size: See `ClusterSums.mean_size`.
         icc: Least intraclass correlations.
+        source: What the noise is of, for the name of the method.
     """
-    terms = [(variance, df) for variance, df in noise if variance > 0]
+    terms = [(variance, df) for variance, df in noise if np.any(np.greater(variance, 0))]
     if not terms:
         return alone
     clustered = alone.error**2
@@ -98,6 +128,6 @@ def with_noise(
         n=n,
         mean_size=mean_size,
         icc=icc,
-        method=f"seeds and {alone.method.partition(',')[0]}",
+        method=f"{source} and {alone.method.partition(',')[0]}",
         df=np.where(np.isfinite(alone.df) & (alone.df >= 1), welch, np.nan),
     )

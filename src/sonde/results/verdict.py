@@ -10,7 +10,7 @@ ENOUGH_CLUSTERS = 10
 """Effective clusters that a verdict needs."""
 
 ENOUGH_SEEDS = 5
-"""Below this many independent trainings a number is shown, and no verdict is drawn."""
+"""Below this many independent trainings, or draws of a control, a number is shown, and no verdict is drawn."""
 
 ENOUGH_OBSERVATIONS = 30
 """Independent observations that a proportion's must be worth."""
@@ -31,7 +31,8 @@ def why_no_verdict(row: Mapping[str, Any]) -> str:
     """Why a row may not be called a finding, in words; empty where it may.
 
     Ten effective clusters; of a proportion also 30 effective observations and an interval no wider than 0.30,
-    nor, where it is wider than 0.05, than 130 % of p and of 1 - p; of what was trained five seeds.
+    nor, where it is wider than 0.05, than 130 % of p and of 1 - p; of what was trained, or drawn at random,
+    five seeds.
 
     Args:
         row: ``value, ci_low, ci_high, effective_clusters, n_eff, seeds`` of a score; those of earlier
@@ -51,7 +52,8 @@ def why_no_verdict(row: Mapping[str, Any]) -> str:
     if (n_eff := row.get("n_eff")) is not None and (why := _proportion(row["value"], high - low, n_eff)):
         return why
     if (seeds := row.get("seeds")) is not None and seeds < ENOUGH_SEEDS:
-        return f"{seeds} {'seed' if seeds == 1 else 'seeds'}, a verdict needs {ENOUGH_SEEDS}"
+        drawn = "seed or draw" if seeds == 1 else "seeds or draws"
+        return f"{seeds} {drawn}, a verdict needs {ENOUGH_SEEDS}"
     return ""
 
 

@@ -33,7 +33,7 @@ class Causal(LensDefaults):
     """The lens of interventions."""
 
     name = LENS
-    version = "1"
+    version = "2"
     typed_options = CausalOptions
     tasks = TASKS
     takes = frozenset({"item", "span", "relation"})

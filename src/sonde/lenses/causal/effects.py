@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -18,16 +19,45 @@ BITS, EXCESS, APART = "bits", "excess", "apart"
 """Metrics: how much surprisal rises a subword; by how much more than with a control; and how much further
 that is in one construct than elsewhere (a difference in differences)."""
 
-_KEYS = ("subject", "layer", "item_id", "cluster", "split", "group", "n")
-_FACTOR = 1 / math.log(2)
+BEFORE = "bits_before"
+"""Metric: surprisal a subword with nothing changed, which says how large a cost is."""
 
 
-def effects_of(scoring: Scoring, method: str, splits: Mapping[str, str]) -> pl.DataFrame:
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What of a model's answers an effect is told in.
+
+    Attributes:
+        own: Metric of what a change costs.
+        excess: Metric of how much more that is than with a control.
+        less: Column of the item table that is subtracted.
+        more: Column that it is subtracted from.
+        factor: To the metric's unit.
+    """
+
+    own: str
+    excess: str
+    less: str
+    more: str
+    factor: float = 1.0
+
+
+SURPRISAL = Measured(BITS, EXCESS, "before", "after", 1 / math.log(2))
+ANSWERS = Measured("top1_lost", "top1_excess", "right_after", "right_before")
+"""The share of the subwords asked for that the model found likeliest, and does so no more."""
+
+_KEYS = ("subject", "layer", "item_id", "cluster", "split", "group", "n", "before")
+
+
+def effects_of(
+    scoring: Scoring, method: str, splits: Mapping[str, str], of: Measured = SURPRISAL
+) -> pl.DataFrame:
     """What each change did to each function and group of subwords.
 
     Returns:
-        A row a subject, layer, function and group, with a column a kind of change: how many nats more all its
-        subwords cost together; of several draws of a control the mean.
+        A row a subject, layer, function and group, with a column a kind of change: how many nats more, or
+        right subwords fewer, all its subwords cost together; of several draws of a control the mean, and a
+        column each, as ``random 2``.
     """
     side = pl.DataFrame(
         {"item_id": list(splits), "split": list(splits.values())},
@@ -35,42 +65,76 @@ def effects_of(scoring: Scoring, method: str, splits: Mapping[str, str]) -> pl.D
     )
     rows = (
         scoring.observations.filter((pl.col("what") == "effect") & (pl.col("method") == method))
-        .select("item_id", "subject", "kind", "layer", "group", "n", "before", "after")
+        .select(
+            *("item_id", "subject", "kind", "layer", "group", "n", "before"),
+            delta=(pl.col(of.more) - pl.col(of.less)).cast(pl.Float64),
+        )
         .collect()
         .join(side, on="item_id")
         .join(scoring.items.select("item_id", "cluster"), on="item_id")
-        .with_columns(
-            kind=pl.col("kind").str.split(" ").list.first(), delta=pl.col("after") - pl.col("before")
-        )
     )
-    mean = rows.group_by(*_KEYS, "kind").agg(pl.col("delta").mean())
-    return mean.pivot("kind", index=list(_KEYS), values="delta").sort(_KEYS)
+    each = rows.group_by(*_KEYS, "kind").agg(pl.col("delta").mean())
+    control = pl.col("kind").str.split(" ").list.first()
+    mean = each.filter(control != pl.col("kind")).group_by(*_KEYS, kind=control).agg(pl.col("delta").mean())
+    kinds = pl.concat([each, mean.select(each.columns)])
+    return kinds.pivot("kind", index=list(_KEYS), values="delta").sort(_KEYS)
 
 
 def controls_of(effects: pl.DataFrame, own: str) -> list[str]:
     """The controls that a subject's changes have beside them."""
-    held = [name for name in effects.columns if name not in (*_KEYS, own)]
+    held = [name for name in effects.columns if name not in (*_KEYS, own) and not _draw_of(name)]
     return [name for name in held if effects[name].is_not_null().any()]
 
 
-def change(metric: str, value: pl.Expr, control: str | None) -> Mean:
-    """Bits a subword."""
-    return Mean(metric, value, "real", per=pl.col("n"), factor=_FACTOR, fields={"control": control})
+def draws_of(effects: pl.DataFrame, control: str) -> list[str]:
+    """The columns of a control's draws that a subject's changes have beside them."""
+    held = [name for name in effects.columns if _draw_of(name) == control]
+    return [name for name in held if effects[name].is_not_null().any()]
 
 
-def asked_of(own: str, controls: Sequence[str]) -> list[Mean]:
+def _draw_of(column: str) -> str:
+    """Of which control a column is a draw; empty for others."""
+    return column.partition(" ")[0] if column.rpartition(" ")[2].isdigit() else ""
+
+
+def change(
+    metric: str, value: pl.Expr, control: str | None, draws: Sequence[pl.Expr] = (), factor: float = 1.0
+) -> Mean:
+    """A mean over subwords."""
+    fields = {"control": control}
+    return Mean(metric, value, "real", per=pl.col("n"), draws=draws, factor=factor, fields=fields)
+
+
+def excess_of(
+    effects: pl.DataFrame, own: str, control: str, metric: str = EXCESS, of: Measured = SURPRISAL
+) -> Mean:
+    """By how much an effect exceeds that of a control, whose draws are others with every seed."""
+    draws = [pl.col(own) - pl.col(name) for name in draws_of(effects, control)]
+    return change(metric, pl.col(own) - pl.col(control), control, draws, of.factor)
+
+
+def asked_of(effects: pl.DataFrame, own: str, of: Measured = SURPRISAL) -> list[Mean]:
     """The effect, those of the controls, and by how much it exceeds each of them."""
+    controls = controls_of(effects, own)
+    drawn = {name: [pl.col(one) for one in draws_of(effects, name)] for name in controls}
     return [
-        change(BITS, pl.col(own), None),
-        *(change(BITS, pl.col(name), name) for name in controls),
-        *(change(EXCESS, pl.col(own) - pl.col(name), name) for name in controls),
+        change(of.own, pl.col(own), None, factor=of.factor),
+        *(change(of.own, pl.col(name), name, drawn[name], of.factor) for name in controls),
+        *(excess_of(effects, own, name, of.excess, of) for name in controls),
     ]
 
 
-def by_layer(effects: pl.DataFrame, own: str, template: Score) -> list[Score]:
+def unchanged(effects: pl.DataFrame, template: Score) -> list[Score]:
+    """Surprisal of a subject's subwords with nothing changed, of each split."""
+    # Every layer was changed in the same functions, which are the same before.
+    once = effects.filter(pl.col("layer") == pl.col("layer").min())
+    asked = [change(BEFORE, pl.col("before"), None, factor=SURPRISAL.factor)]
+    return list(means(once, asked, template, columns=("split",)))
+
+
+def by_layer(effects: pl.DataFrame, own: str, template: Score, of: Measured = SURPRISAL) -> list[Score]:
     """Every number of one subject by layer, on validation and on test."""
-    asked = asked_of(own, controls_of(effects, own))
-    return list(means(effects, asked, template, columns=("split", "layer")))
+    return list(means(effects, asked_of(effects, own, of), template, columns=("split", "layer")))
 
 
 def chosen_layer(scores: Sequence[Score], control: str) -> int | None:

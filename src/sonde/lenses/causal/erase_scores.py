@@ -12,16 +12,17 @@ from jaxtyping import Int
 from sonde.lenses._lens import Scoring
 from sonde.lenses.causal import heads_behind
 from sonde.lenses.causal.effects import (
+    ANSWERS,
     APART,
     BEST,
-    EXCESS,
+    SURPRISAL,
     asked_of,
     at_best,
     by_layer,
-    change,
     chosen_layer,
-    controls_of,
     effects_of,
+    excess_of,
+    unchanged,
 )
 from sonde.lenses.causal.erase import (
     LEACE,
@@ -50,7 +51,7 @@ ERASED_PROPERTY = "erased_property"
 
 def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
     """Every number of every property."""
-    effects = effects_of(scoring, NAME, fits.splits)
+    effects, answers = (effects_of(scoring, NAME, fits.splits, of) for of in (SURPRISAL, ANSWERS))
     tried = {one.subject for one in fits.of(NAME)}
     rows = scoring.observations.filter(pl.col("what").is_in(["mean", "token"])).collect()
     plain = rows.filter(pl.col("method").is_null())
@@ -60,7 +61,8 @@ def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
             labels = labelled(task, scoring.labels[task], fits.splits).filter(pl.col("split") == "train")
             yield left_out(template, why_not_fitted(task, examples_of(task, labels, plain)))
             continue
-        scores = list(_effects(effects.filter(pl.col("subject") == task), template))
+        mine = pl.col("subject") == task
+        scores = list(_effects(effects.filter(mine), answers.filter(mine), template))
         yield from scores
         yield from heads_behind.score(scoring, task, LEACE, fits.splits, template)
         yield from _probes(rows, _examples(fits, scoring, task), template)
@@ -98,14 +100,17 @@ def _others(erased: pl.DataFrame, examples: pl.DataFrame, template: Score, layer
         yield from trained_rows(gain, mine == gold, clusters, less=theirs == gold)
 
 
-def _effects(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
+def _effects(effects: pl.DataFrame, answers: pl.DataFrame, template: Score) -> Iterator[Score]:
     if effects.is_empty():
         yield left_out(template, "no function of validation or test was read with a change")
         return
+    yield from unchanged(effects, template)
     scores = by_layer(effects, LEACE, template)
-    yield from scores
+    lost = by_layer(answers, LEACE, template, ANSWERS)
     layer = chosen_layer(scores, RANDOM)
-    yield from at_best(scores, layer)
+    for held in (scores, lost):
+        yield from held
+        yield from at_best(held, layer)
     if layer is not None:
         yield from _constructs(
             effects.filter(pl.col("layer") == layer), dataclasses.replace(template, layer=layer)
@@ -114,20 +119,18 @@ def _effects(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 def _constructs(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
     """By construct on test; and how much further it is where the effect is largest on validation."""
-    excess = [change(EXCESS, pl.col(LEACE) - pl.col(RANDOM), RANDOM)]
+    excess = [excess_of(effects, LEACE, RANDOM)]
     sides = {side: effects.filter(pl.col("split") == side) for side in ("valid", "test")}
     by = {"construct": pl.col("group")}
     counted = pl.col("n")
     test = sides["test"]
-    yield from means(
-        test, asked_of(LEACE, controls_of(test, LEACE)), template, by=by, minimum=FEWEST, counted=counted
-    )
+    yield from means(test, asked_of(test, LEACE), template, by=by, minimum=FEWEST, counted=counted)
     valid = list(means(sides["valid"], excess, template, by=by, minimum=FEWEST, counted=counted))
     if not valid:
         return
     largest = dict(max(valid, key=lambda score: score.value).dimensions)["construct"]
     where = pl.when(pl.col("group") == largest).then(pl.lit("here")).otherwise(pl.lit("elsewhere"))
-    apart = [change(APART, pl.col(LEACE) - pl.col(RANDOM), RANDOM)]
+    apart = [excess_of(effects, LEACE, RANDOM, APART)]
     of = template.within(BEST, ("construct", largest))
     yield from mean_differences(test.with_columns(where=where), apart, of, ("where", "here", "elsewhere"))
 

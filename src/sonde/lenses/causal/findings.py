@@ -16,6 +16,10 @@ from sonde.results.verdict import why_no_verdict
 
 Row = Mapping[str, Any]
 
+NOTICEABLE = 0.01
+"""Share of the model's surprisal below which a cost says nothing about use: any change of states moves the
+loss a little, that of untrained weights too."""
+
 ERASE, ABLATE = "erase", "ablate"
 USED, HELD, NEITHER, OPEN = "used", "held", "neither", "open"
 
@@ -45,9 +49,11 @@ class Erased:
     Attributes:
         task: The property.
         layer: Where erasing it exceeds a random subspace the most, chosen on validation.
+        before: The model's surprisal with nothing erased, in bits a subword; None in runs of earlier versions.
         bits: What erasing it there costs, in bits a subword.
         random: What a random subspace costs.
         excess: The paired difference of the two.
+        answers: By how much fewer subwords the model finds likeliest than with a random subspace.
         at_probe: The same difference at the layer where a probe finds it best.
         accuracy: What a probe gets right with nothing erased, at its best layer.
         majority: What the commonest class gets right.
@@ -59,9 +65,11 @@ class Erased:
 
     task: str
     layer: int
+    before: Row | None
     bits: Row
     random: Row
     excess: Row
+    answers: Row | None
     at_probe: Row | None
     accuracy: Row | None
     majority: Row | None
@@ -114,13 +122,16 @@ def _erased(rows: pl.DataFrame) -> Erased | None:
         majority = _first(rows, plain, metric="accuracy", control="majority")
         at_probe = _first(rows, plain & (pl.col("layer") == gain["layer"]), metric="excess", control="random")
     apart = _first(rows, pl.lit(value=True), metric="apart", control="random")
-    kind, why = _concluded(excess, at_probe, gain)
+    before = _first(rows, plain, metric="bits_before", control=None)
+    kind, why = _concluded(excess, at_probe, gain, before)
     return Erased(
         task=str(rows["task"][0]),
         layer=int(excess["layer"]),
+        before=before,
         bits=bits,
         random=random,
         excess=excess,
+        answers=_first(rows, _BEST, metric="top1_excess", control="random"),
         at_probe=at_probe,
         accuracy=accuracy,
         majority=majority,
@@ -137,10 +148,12 @@ def _first(rows: pl.DataFrame, where: pl.Expr, **fields: str | None) -> Row | No
     return None if held.is_empty() else held.row(0, named=True)
 
 
-def _concluded(excess: Row, at_probe: Row | None, gain: Row | None) -> tuple[str, str]:
+def _concluded(excess: Row, at_probe: Row | None, gain: Row | None, before: Row | None) -> tuple[str, str]:
+    """What may be said of a property, and why nothing may."""
+    least = NOTICEABLE * before["value"] if before is not None else 0.0
     if why := why_no_verdict(excess):
         return OPEN, why
-    if excess["ci_low"] > 0:
+    if excess["ci_low"] > 0 and excess["value"] >= least:
         return USED, ""
     if gain is None or at_probe is None:
         return OPEN, "no probe could be held against the commonest class"
@@ -148,10 +161,12 @@ def _concluded(excess: Row, at_probe: Row | None, gain: Row | None) -> tuple[str
         return OPEN, why
     if gain["ci_low"] <= 0:
         return NEITHER, ""
-    if at_probe["ci_low"] > 0:
-        return (
-            OPEN,
-            "its cost lies above the random subspace's where a probe finds it, not where it was chosen",
+    if before is None:
+        return OPEN, "an earlier version kept no surprisal that its cost could be held against"
+    if (most := max(excess["ci_high"], at_probe["ci_high"])) > least:
+        return OPEN, (
+            f"beyond a random subspace it may cost up to {most:.3f} bits a subword, and {least:.3f}, "
+            f"{100 * NOTICEABLE:.0f} % of the model's surprisal, would count as use"
         )
     return HELD, ""
 
@@ -187,8 +202,8 @@ def lead(model: str, found: Sequence[Erased]) -> str:
     held = [one for one in found if one.kind == HELD]
     if used:
         said = "; ".join(
-            f"erasing {one.name} at layer {one.layer} costs {bits(one.bits)} bits a subword, a random "
-            f"subspace {bits(one.random)} (difference {bits(one.excess, sign='+')})"
+            f"erasing {one.name} at layer {one.layer} costs {bits(one.bits)} bits a subword{_of(one)}, a "
+            f"random subspace {bits(one.random)} (difference {bits(one.excess, sign='+')})"
             for one in used
         )
         parts.append(f"uses {listed([one.name for one in used])}: {said}")
@@ -212,6 +227,10 @@ def lead(model: str, found: Sequence[Erased]) -> str:
         return told
     reasons = listed([f"{one.name} ({one.why or 'a probe finds nothing'})" for one in rest])
     return f"{told} No verdict on {reasons}."
+
+
+def _of(one: Erased) -> str:
+    return "" if one.before is None else f" more than {one.before['value']:.2f}"
 
 
 def bits(row: Row | None, sign: str = "") -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from sonde.base.fingerprint import unit_hash
 from sonde.capture.interventions import Change
@@ -79,13 +79,20 @@ def asking(
     return found
 
 
-def nats_of(captures: Sequence[ItemCapture], subwords: int) -> Float[np.ndarray, " subword"]:
-    """Surprisal of each subword that one of the captures has scored; NaN for the others."""
-    nats = np.full(subwords, np.nan)
+def scores_of(
+    captures: Sequence[ItemCapture], subwords: int
+) -> tuple[Float[np.ndarray, " subword"], Bool[np.ndarray, " subword"]]:
+    """What the captures say of each subword that one of them has scored.
+
+    Returns:
+        Surprisal in nats, NaN for the others; and whether the model finds the subword likeliest.
+    """
+    nats, right = np.full(subwords, np.nan), np.zeros(subwords, dtype=np.bool_)
     for one in captures:
         if one.scores is not None:
-            nats[one.scores.scored] = one.scores.nats[one.scores.scored]
-    return nats
+            scored = one.scores.scored
+            nats[scored], right[scored] = one.scores.nats[scored], one.scores.rank[scored] == 1
+    return nats, right
 
 
 def constructs_of(one: Prepared) -> tuple[list[str], Int[np.ndarray, " subword"]]:
@@ -138,20 +145,22 @@ def add_effects(
     """
     names, arrays = groups
     size = len(arrays[0]) if arrays else 0
-    before = nats_of(captures.get("", ()), size)
+    before, hit = scores_of(captures.get("", ()), size)
     for one in fits:
         if one.name not in captures:
             continue
-        after = nats_of(captures[one.name], size)
+        after, hits = scores_of(captures[one.name], size)
         for group in arrays:
             told = np.isfinite(before) & np.isfinite(after) & (group >= 0)
             count = np.bincount(group[told], minlength=len(names))
-            was, now = (
-                np.bincount(group[told], nats[told], minlength=len(names)) for nats in (before, after)
+            was, now, right, still = (
+                np.bincount(group[told], values[told], minlength=len(names))
+                for values in (before, after, hit, hits)
             )
             for at in np.flatnonzero(count).tolist():
                 rows.add(
                     item_id=item, what="effect", method=one.method, subject=one.subject, kind=one.kind,
                     layer=None if one.together else one.layer, group=names[at], n=int(count[at]),
                     before=float(was[at]), after=float(now[at]),
+                    right_before=int(right[at]), right_after=int(still[at]),
                 )  # fmt: skip

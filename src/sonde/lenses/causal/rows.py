@@ -36,6 +36,8 @@ ROWS_COLUMNS: Columns = {
     "n": (pl.Int32, "subwords scored; of a `hit`, edges of the relation"),
     "before": (pl.Float64, "their nats with nothing changed"),
     "after": (pl.Float64, "their nats with the change"),
+    "right_before": (pl.Int32, "of an `effect`: those that the model finds likeliest with nothing changed"),
+    "right_after": (pl.Int32, "of an `effect`: those that it finds likeliest with the change"),
     "target": (pl.Float64, "of a `cell`: the margin of the text whose states are put"),
     "guess": (pl.Float64, "of a `cell`: by how much the margin changes by its gradient"),
     "hits": (

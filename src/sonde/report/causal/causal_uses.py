@@ -48,9 +48,10 @@ class CausalUses:
     caption = (
         "How many bits a subword more it costs to erase a property from the states of a layer than to erase "
         "a random subspace of the same rank and mean squared change, with 95 % intervals clustered as the "
-        "code is, on functions that nothing was fitted to or chosen on. Above zero the model uses, from "
-        "that layer on, what was erased; at zero what a probe finds there is held and not seen to be used, "
-        "by this model in this way: another route may hold it too. A hollow dot rests on too little for a "
+        "code is and over the random subspaces that were drawn, on functions that nothing was fitted to or "
+        "chosen on. Above zero, by 1 % of its surprisal or more, the model uses, from that layer on, what was "
+        "erased; where it costs less than that, what a probe finds there is held and not seen to be used, by "
+        "this model in this way: another route may hold it too. A hollow dot rests on too little for a "
         "verdict. The layer that speaks for a property was chosen on validation."
     )
 
@@ -159,6 +160,7 @@ def _table(run: RunData, found: list[tuple[str, str, list[Erased]]], names: dict
             *_estimate("Erased, bits", "bits", 3),
             *_estimate("Random subspace, bits", "random", 3),
             *_estimate("Difference, bits", "excess", 3),
+            *_estimate("Right subwords lost beyond it, points", "answers", 2, 100),
             *_estimate("Probe, %", "accuracy", 1, 100),
             *_estimate("Commonest class, %", "majority", 1, 100),
             Column(title="Subwords", value=lambda row: row["one"].excess["n"], format=COUNT),

@@ -141,12 +141,10 @@ def _of_ratios(bases: Sequence[Score], scores: Sequence[Score], kind: Kind) -> E
     size = {"n": own.total(own.w), "mean_size": own.mean_size, "icc": np.full(len(bases), LEAST_ICC)}
     if not any(noise):
         return found
-    rows = [
-        with_noise(
-            _row(found, at), difference, terms, **{name: held[at : at + 1] for name, held in size.items()}
-        )
-        for at, terms in enumerate(noise)
-    ]
+    rows: list[Estimates] = []
+    for at, terms in enumerate(noise):
+        own_size = {name: held[at : at + 1] for name, held in size.items()}
+        rows.append(with_noise(_row(found, at), difference, terms, source="seeds", **own_size))
     return _joined(rows)
 
 

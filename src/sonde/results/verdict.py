@@ -10,7 +10,7 @@ ENOUGH_CLUSTERS = 10
 """Effective clusters that a verdict needs."""
 
 ENOUGH_SEEDS = 5
-"""Below this many independent trainings, or draws of a control, a number is shown, and no verdict is drawn."""
+"""Below this many independent trainings, or draws of a control, a number allows no verdict."""
 
 ENOUGH_OBSERVATIONS = 30
 """Independent observations that a proportion's must be worth."""

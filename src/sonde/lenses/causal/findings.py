@@ -49,7 +49,7 @@ class Erased:
     Attributes:
         task: The property.
         layer: Where erasing it exceeds a random subspace the most, chosen on validation.
-        before: The model's surprisal with nothing erased, in bits a subword; None in runs of earlier versions.
+        before: The model's surprisal with nothing erased, in bits a subword; earlier versions kept none.
         bits: What erasing it there costs, in bits a subword.
         random: What a random subspace costs.
         excess: The paired difference of the two.
@@ -230,7 +230,7 @@ def lead(model: str, found: Sequence[Erased]) -> str:
 
 
 def _of(one: Erased) -> str:
-    return "" if one.before is None else f" more than {one.before['value']:.2f}"
+    return "" if one.before is None else f" on top of {one.before['value']:.2f}"
 
 
 def bits(row: Row | None, sign: str = "") -> str:

@@ -17,7 +17,8 @@ from bench._paired import batched, forward, paired
 from sonde.capture import CaptureSettings
 from sonde.capture.preparing import prepare
 from sonde.capture.requests import Prepared
-from sonde.capture.rows import Row, RowCutter
+from sonde.capture.row import Row
+from sonde.capture.rows import RowCutter
 from sonde.capture.union import Input, MergedRequests, Shape
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment

@@ -1,4 +1,4 @@
-"""Tiny random encoder-decoders, saved with tokenizers learned on the spot."""
+"""Tiny random models that fill in what is left out, saved with tokenizers learned on the spot."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,
+    LlamaConfig,
+    LlamaForCausalLM,
     PLBartConfig,
     PLBartForConditionalGeneration,
     PreTrainedTokenizerFast,
@@ -19,6 +21,7 @@ from transformers import (
 )
 
 SENTINELS = ("<extra_id_0>", "<extra_id_1>")
+FILLING = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>")
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>", "<mask>", "<lang>"]
 
 
@@ -47,6 +50,29 @@ def save_t5(folder: Path, texts: Sequence[str], *, sentinels: Sequence[str] = SE
         "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 1,
     }  # fmt: skip
     return _save(folder, T5ForConditionalGeneration, T5Config(**fields), fast)
+
+
+def save_infilling(folder: Path, texts: Sequence[str], *, context: int = 64) -> Path:
+    """A decoder over bytes with tokens for filling in, and nothing put before a text."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<|endoftext|>", *FILLING],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<|endoftext|>", additional_special_tokens=list(FILLING)
+    )
+    fields: dict[str, Any] = {
+        "vocab_size": len(fast), "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "max_position_embeddings": context, "bos_token_id": None,
+        "eos_token_id": 0, "pad_token_id": None,
+    }  # fmt: skip
+    return _save(folder, LlamaForCausalLM, LlamaConfig(**fields), fast)
 
 
 def save_bart(folder: Path, texts: Sequence[str], *, plbart: bool = False) -> Path:

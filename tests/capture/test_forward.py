@@ -258,7 +258,7 @@ def test_what_the_item_or_model_does_not_have_is_refused(tiny: Tiny, prepare: Pr
         ("llama", Pass(Plain(), (AttentionRows({key: (7,)}),)), "row 7 lies outside its 3"),
         ("llama", Pass(Plain(), (AttentionRows({key: (1,)}, (3,)),)), "no attention layer 3"),
         ("llama", Pass(Plain(), (HiddenStates((1,), ("spans",), {key: ((1, 4),)}),)), "span 1..4"),
-        ("llama", Pass(Masked({key: ((1,),)}), (TokenScores(),)), "masks nothing"),
+        ("llama", Pass(Masked({key: ((1,),)}), (TokenScores(),)), "no tokens for filling in"),
         ("bert", Pass(Masked({key: ((3,),)}), (TokenScores(),)), "masked position 3"),
         ("t5", Pass(Plain(), (TokenScores(),)), "encoder-decoder"),
     ]

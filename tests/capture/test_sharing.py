@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sonde.capture.forward import observe
 from sonde.capture.requests import HiddenStates, Pass, Plain, Prepared, TokenScores
-from sonde.capture.rows import Row
+from sonde.capture.row import Row
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.sharing import shared_batches, shares
 from sonde.models import LoadedModel

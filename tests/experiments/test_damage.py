@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from sonde.base.errors import SondeError, StoreError
 from sonde.capture.collect import RowResult
 from sonde.capture.resuming import Resumed
-from sonde.capture.rows import Row
+from sonde.capture.row import Row
 from sonde.capture.runner import Runner
 from sonde.cli import app
 from sonde.corpora import Selection

@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 
 from sonde.capture.batches import compose
 from sonde.capture.resuming import Resumed
-from sonde.capture.rows import Row
+from sonde.capture.row import Row
 from sonde.capture.runner import Runner
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, pools, preparation

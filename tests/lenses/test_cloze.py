@@ -212,7 +212,8 @@ def capabilities(kind: str, *, masks: bool = True) -> Capabilities:
 
 
 def test_the_objective_goes_by_the_kind_of_model() -> None:
-    encoder, decoder, denoiser = (capabilities(kind) for kind in ("encoder", "decoder", "encoder-decoder"))
+    encoder, denoiser = (capabilities(kind) for kind in ("encoder", "encoder-decoder"))
+    decoder, filling = (capabilities("decoder", masks=masks) for masks in (False, True))
     assert lens.options_for({"a": encoder, "b": encoder}, {}) == {"objective": "masked", "unified": "a,b"}
     assert lens.options_for({"a": decoder}, {"min_count": 1}) == {"min_count": 1, "objective": "candidates"}
     assert lens.options_for({"a": encoder}, {"objective": "pll"}) == {"objective": "pll"}
@@ -222,6 +223,10 @@ def test_the_objective_goes_by_the_kind_of_model() -> None:
     for objective in ("masked", "pll"):
         with pytest.raises(UsageError, match=f"'{objective}' does not fit the decoder 'b' of this run; give"):
             lens.options_for({"a": encoder, "b": decoder}, {"objective": objective})
+    assert lens.options_for({"a": filling}, {})["objective"] == "candidates"
+    assert lens.options_for({"a": filling}, {"objective": "masked"}) == {"objective": "masked"}
+    with pytest.raises(UsageError, match="'pll' does not fit the decoder 'a'"):
+        lens.options_for({"a": filling}, {"objective": "pll"})
     with pytest.raises(UsageError, match="ranking = 'unified' needs several models"):
         lens.options_for({"a": encoder}, {"ranking": "unified"})
     with pytest.raises(UnknownNameError, match="ranking"):

@@ -1,4 +1,4 @@
-"""The cloze lens on T5 and BART, against transformers run by hand on one text at a time."""
+"""The cloze lens on T5, BART and a decoder that fills in, against transformers run by hand on one text."""
 
 from collections.abc import Callable
 from functools import cache
@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from tests.denoisers import save_bart, save_t5
+from tests.denoisers import FILLING, save_bart, save_infilling, save_t5
 from tests.lenses.test_cloze import drawn, prepared
 
 from sonde.alignment import encode, surfaces
@@ -27,13 +27,15 @@ DATA = drawn(templates="call,import")
 WHOLE = drawn(templates="import", objective="candidates", candidates=3)
 
 
-@pytest.fixture(scope="module", params=["t5", "bart", "plbart"])
+@pytest.fixture(scope="module", params=["t5", "bart", "plbart", "decoder"])
 def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
     # Learned on the statements themselves, so that some levels are single pieces.
     texts = [item.text for item in DATA.inputs] * 3
     folder: Path = tmp_path_factory.mktemp("denoiser") / request.param
     if request.param == "t5":
         save_t5(folder, texts)
+    elif request.param == "decoder":
+        save_infilling(folder, texts)
     else:
         save_bart(folder, texts, plbart=request.param == "plbart")
     return load_model(ModelSpec(name=str(folder), device="cpu"))
@@ -57,12 +59,17 @@ def observed(loaded: LoadedModel, data: Dataset, *, budget: int = 0, **options: 
 def by_hand(loaded: LoadedModel) -> Callable[[tuple[int, ...], int, int], np.ndarray]:
     """Log-probabilities at each subword of a gap; the model itself shifts the target that it is given."""
     tokenizer, model = loaded.tokenizer, loaded.model
-    t5 = loaded.family == "t5"
+    decoder, t5 = loaded.capabilities.kind == "decoder", loaded.family == "t5"
     sign = tokenizer.convert_tokens_to_ids("<extra_id_0>" if t5 else "<mask>")
 
     @cache
     @torch.inference_mode()
     def logs(ids: tuple[int, ...], first: int, stop: int) -> np.ndarray:
+        if decoder:
+            before, behind, write = map(tokenizer.convert_tokens_to_ids, FILLING)
+            row = [before, *ids[:first], behind, *ids[stop:], write, *ids[first:stop]]
+            logits = model(input_ids=torch.tensor([row])).logits[0, first - stop - 1 : -1]
+            return logits.double().log_softmax(-1).numpy()
         prefix, suffix = loaded.special.prefix, loaded.special.suffix
         shown = [*prefix, *ids[:first], sign, *ids[stop:], *suffix]
         if t5:
@@ -125,6 +132,10 @@ def test_batches_do_not_change_ranks(loaded: LoadedModel) -> None:
 
 def test_a_statement_is_written_word_by_word(loaded: LoadedModel) -> None:
     rows = observed(loaded, WHOLE, objective="candidates")
+    if loaded.capabilities.kind == "decoder":
+        # Whole statements are read from left to right, by whatever it could be asked besides.
+        assert set(rows["measure"]) == {CAUSAL}
+        return
     logs = by_hand(loaded)
     settings = LensSettings(options={"objective": "candidates"})
     items = {item.item_id: item for item in lens.inputs((), {"api_cloze": WHOLE.examples}, settings)}

@@ -20,7 +20,8 @@ from sonde.base.errors import CaptureError, not_finite
 from sonde.capture.batches import compose
 from sonde.capture.hooks import Hooks, reading_side
 from sonde.capture.requests import Prepared
-from sonde.capture.rows import Row, RowCutter
+from sonde.capture.row import Row
+from sonde.capture.rows import RowCutter
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.tensors import BatchTokens
 from sonde.capture.transfer import Upload

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from sonde.capture.layers import ScoredLayers
 from sonde.capture.requests import ItemCapture, ScoredAnswers, ScoredSubwords, WordRanks
-from sonde.capture.rows import Row
+from sonde.capture.row import Row
 from sonde.capture.union import MergedRequests
 from sonde.models import SpecialTokens
 

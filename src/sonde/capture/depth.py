@@ -15,7 +15,7 @@ from sonde.base.errors import CaptureError, not_finite
 from sonde.capture.collect import RowResult
 from sonde.capture.layers import ScoredLayers
 from sonde.capture.reducers import SharedStates, score_positions
-from sonde.capture.rows import Row
+from sonde.capture.row import Row
 from sonde.capture.states import vectors
 from sonde.capture.transfer import Download, Fetched, Sent, Upload
 from sonde.capture.union import MergedRequests

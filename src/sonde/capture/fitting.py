@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from sonde.capture.rows import Row, padded
+from sonde.capture.row import Row, padded
 
 
 class Fit:

@@ -14,7 +14,8 @@ from sonde.capture.patches import PatchedItem, Patches
 from sonde.capture.patching import answer_patches
 from sonde.capture.requests import ItemCapture, Pass, Prepared
 from sonde.capture.resuming import Bundle, bundled
-from sonde.capture.rows import Row, RowCutter
+from sonde.capture.row import Row
+from sonde.capture.rows import RowCutter
 from sonde.capture.runner import Runner
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.sharing import shared_batches
@@ -169,12 +170,19 @@ def _capture(
             size = cutter.pads(size, asked.shape.start)
         heads = loaded.capabilities.heads
         collectors.append(Collector(one.item.item_id, size, asked.wanted, loaded.special, heads))
-    writes = {row.source for row in rows if row.written is not None}
+    decodes = loaded.capabilities.kind == "decoder"
+    writes = {
+        row.source for row in rows if row.written is not None or (decodes and inputs[row.source].shape.masked)
+    }
     with Runner(loaded, prepared, inputs, settings) as runner:
         keys = [_key(prepared, inputs[row.source], row) for row in rows]
         batches: list[list[Row]] = []
         scored_alone = all(
-            asked.wanted.plain and not asked.shape.padded and not asked.shape.changes for asked in inputs
+            asked.wanted.plain
+            and asked.wanted.answers is None
+            and not asked.shape.padded
+            and not asked.shape.changes
+            for asked in inputs
         )
         if settings.share and loaded.capabilities.kind == "decoder" and scored_alone:
             shared, alone = shared_batches(rows, keys, runner.budget)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from sonde.base.errors import CaptureError, InputError
 from sonde.capture.interventions import Affine, Change
-from sonde.capture.rows import Row
+from sonde.capture.row import Row
 from sonde.capture.transfer import Sent, Upload
 from sonde.models import FAMILIES, LoadedModel
 from sonde.models._sites import ModelSide

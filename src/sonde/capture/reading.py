@@ -12,7 +12,7 @@ from sonde.capture.attention import SIDES, AttentionReader, RowReader
 from sonde.capture.batches import pad
 from sonde.capture.collect import queries
 from sonde.capture.requests import RankRules, WordRanks
-from sonde.capture.rows import Row
+from sonde.capture.row import Row
 from sonde.capture.states import chosen
 from sonde.capture.transfer import Download, Fetched, Sent, Upload
 from sonde.capture.union import MergedRequests

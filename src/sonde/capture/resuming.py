@@ -21,7 +21,7 @@ from torch import Tensor
 from sonde.capture.batches import compose
 from sonde.capture.hooks import Hooks, reading_side
 from sonde.capture.interventions import Change
-from sonde.capture.rows import Row
+from sonde.capture.row import Row
 from sonde.capture.union import Input
 from sonde.models import LoadedModel
 from sonde.models._samples import forward_rows, moved, near, some_rows

@@ -24,7 +24,7 @@ from sonde.capture.hooks import BatchChanges, HeadReader, Hooks, reading_side
 from sonde.capture.reading import Readers
 from sonde.capture.requests import Prepared
 from sonde.capture.resuming import Bundle, LayerStates, Resumed, keeping, resumes, skipping, with_states
-from sonde.capture.rows import Row, of_one_length
+from sonde.capture.row import Row, of_one_length
 from sonde.capture.scoring import PositionScoring, ranking
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.sharing import SharedPrefixes, shares

@@ -14,7 +14,7 @@ from sonde.capture.answers import AnswerBoard, RankedAnswers, Right, answer_boar
 from sonde.capture.collect import RowResult
 from sonde.capture.reducers import SCORES, SharedStates, score_answers, score_positions
 from sonde.capture.requests import Answer, Prepared, ScoredAnswers
-from sonde.capture.rows import Row
+from sonde.capture.row import Row
 from sonde.capture.transfer import Download, Fetched, Upload
 from sonde.capture.union import MergedRequests
 from sonde.models import LoadedModel

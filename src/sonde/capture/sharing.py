@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sonde.capture.batches import pad
-from sonde.capture.rows import Row
+from sonde.capture.row import Row
 from sonde.capture.transfer import Upload
 from sonde.languages._text import alike
 from sonde.models import LoadedModel

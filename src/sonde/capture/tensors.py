@@ -14,7 +14,7 @@ from torch import Tensor
 from sonde.base.errors import CaptureError, not_finite
 from sonde.capture.batches import pad
 from sonde.capture.collect import RowResult
-from sonde.capture.rows import Row
+from sonde.capture.row import Row
 from sonde.capture.transfer import Sent, Upload
 from sonde.models import LoadedModel
 

@@ -56,8 +56,9 @@ class Read:
 
     Attributes:
         model: Its name.
-        objective: ``"causal"`` (each subword from what stands before it) or ``"pll"`` (from both sides, it
-            and the rest of its word hidden): numbers of the two are not comparable.
+        objective: ``"causal"`` (each subword from what stands before it), ``"pll"`` (from both sides, it and
+            the rest of its word hidden) or ``"infill"`` (its word left out and written): numbers of two are
+            not comparable.
         bits_per_byte: Surprisal of the whole in bits a byte of UTF-8.
         tokens: One row a subword: ``start, end`` (characters), ``text, bits, rank`` (1 is what the model
             expected most), ``entropy`` (bits), ``expected`` (the likeliest subwords, best first), ``kind``
@@ -164,7 +165,7 @@ def _read(loaded: LoadedModel, chosen: NewFunction, name: str) -> Read:
     relations, arcs = _arcs(attended, words, edges, chosen.item.text)
     return Read(
         model=name,
-        objective="causal" if kind == "decoder" else "pll",
+        objective=_OBJECTIVES[kind],
         bits_per_byte=float(np.nansum(bits)) / max(len(chosen.item.text.encode("utf-8", "replace")), 1),
         tokens=_tokens(prepared, scores, bits, surfaces(loaded.tokenizer, loaded.capabilities.vocab)),
         relations=relations,
@@ -172,6 +173,10 @@ def _read(loaded: LoadedModel, chosen: NewFunction, name: str) -> Read:
         nodes=_nodes(prepared, bits),
         without=without,
     )
+
+
+_OBJECTIVES = {"decoder": "causal", "encoder": "pll", "encoder-decoder": "infill"}
+"""From what each kind of model is scored, as the lens `surprisal` calls it."""
 
 
 def _scored(prepared: Prepared, kind: str) -> Pass:

@@ -43,23 +43,28 @@ def whole_words(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
 
 
 def put_together(captures: Sequence[ItemCapture]) -> ScoredSubwords | None:
-    """The scores of an item from the captures of its `word_by_word` inputs, in their order.
+    """The scores of an item from the captures of its `word_by_word` or `whole_words` inputs, in their order.
 
-    Of each input its first masked subword counts.
+    Of each input its first hidden subword counts; where a decoder writes the word, each of them.
 
     Returns:
-        One row a subword; None where there is no capture, or one of them holds no scores for its subword.
+        One row a subword; None where there is no capture, or a subword has no score.
     """
     scores = [capture.scores for capture in captures]
     held = [one for one in scores if one is not None]
     if not held or len(held) < len(scores):
         return None
-    size = len(held[0].nats)
-    if len(held) != size or not all(one.scored[at] for at, one in enumerate(held)):
+    hidden = [np.flatnonzero(one.scored) for one in held]
+    counted = [
+        places if capture.written else places[:1] for places, capture in zip(hidden, captures, strict=True)
+    ]
+    places = np.concatenate(counted)
+    if not np.array_equal(places, np.arange(len(held[0].nats))):
         return None
-
     columns = {
-        field.name: np.stack([getattr(one, field.name)[at] for at, one in enumerate(held)])
+        field.name: np.concatenate(
+            [getattr(one, field.name)[own] for one, own in zip(held, counted, strict=True)]
+        )
         for field in dataclasses.fields(ScoredSubwords)
     }
     return ScoredSubwords(**columns)

@@ -5,7 +5,7 @@ from sonde.models._bundled import bundled_names, frequencies, manifest, seen_ite
 from sonde.models._catalogue import CELLS, Checkpoint, known_checkpoints, known_models, size_text
 from sonde.models._convert import convert
 from sonde.models._derive import derive
-from sonde.models._family import Capabilities, Family, Gap, LoadedModel, ModelSpec, SpecialTokens
+from sonde.models._family import Capabilities, Family, Gap, Infill, LoadedModel, ModelSpec, SpecialTokens
 from sonde.models._kinds import DecoderFamily, EncoderDecoderFamily, EncoderFamily
 from sonde.models._load import (
     describe,
@@ -33,6 +33,7 @@ __all__ = [
     "EncoderFamily",
     "Family",
     "Gap",
+    "Infill",
     "LoadedModel",
     "ModelSpec",
     "SpecialTokens",

@@ -21,8 +21,8 @@ class Capabilities:
         vocab: Size of the output vocabulary.
         context: Positions that the model can take at once.
         attention: ``"interface"`` (a registered attention function is called), ``"eager"`` or ``"none"``.
-        masks: Whether it can be asked for what is left out of a text: by a mask token, or of an
-            encoder-decoder by a gap that its decoder fills.
+        masks: Whether it can be asked for what is left out of a text: by a mask token, of an
+            encoder-decoder by a gap that its decoder fills, of a decoder by tokens for filling in.
     """
 
     kind: str
@@ -52,6 +52,25 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Infill:
+    """How a decoder is asked for what is left out of a text: both sides of it are shown, then it writes.
+
+    Bavarian et al. 2022, "Efficient training of language models to fill in the middle".
+
+    Attributes:
+        before: Id that stands before what precedes the gap.
+        behind: Id that stands before what follows it.
+        write: Id behind which the decoder writes; None where it writes on right behind what was shown last.
+        reversed: Whether what follows the gap is shown first.
+    """
+
+    before: int
+    behind: int
+    write: int | None
+    reversed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpecialTokens:
     """The special-token policy of a model, explicit because it decides scores.
 
@@ -66,6 +85,7 @@ class SpecialTokens:
         pad: Id used for padding; always masked out, so its value never matters.
         mask: Id of the mask token, or None.
         gap: How what is left out of a text is asked for, of an encoder-decoder that can be asked so.
+        infill: The same of a decoder.
     """
 
     bos: int | None
@@ -76,6 +96,7 @@ class SpecialTokens:
     pad: int = 0
     mask: int | None = None
     gap: Gap | None = None
+    infill: Infill | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

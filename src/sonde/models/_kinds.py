@@ -9,6 +9,7 @@ from typing import Any
 from sonde.base.errors import InputError
 from sonde.models import _shapes
 from sonde.models._family import Capabilities, Gap, ModelSpec, SpecialTokens
+from sonde.models._infilling import infill_of
 from sonde.models._sites import ModuleNames, Sites, find
 from sonde.models._weights import read_weights
 
@@ -145,22 +146,25 @@ class DecoderFamily:
 
     def capabilities(self, config: Any) -> Capabilities:
         """Capabilities by configuration alone."""
-        return _one_sided("decoder", config, self._class(config), _shapes.context, masks=False)
+        return _one_sided("decoder", config, self._class(config), _shapes.context, masks=True)
 
     def load(self, spec: ModelSpec, config: Any) -> Any:
         """The model with its head."""
         return read_weights("AutoModelForCausalLM", spec, config)
 
     def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
-        """BOS where the tokenizer has one, else EOS in its place, else nothing."""
+        """BOS where the tokenizer has one, else EOS in its place, else nothing; and how it fills in."""
         vocab = _shapes.number(_shapes.text_config(config), "vocab_size")
-        added, _ = _template(tokenizer)
-        for source in ("bos", "eos"):
-            token = getattr(tokenizer, f"{source}_token_id")
-            if token is not None and token < vocab:
-                pad = _pad(tokenizer, vocab)
-                return SpecialTokens(bos=int(token), bos_source=source, added=added, pad=pad)
-        return SpecialTokens(bos=None, bos_source="none", added=added, pad=_pad(tokenizer, vocab))
+        tokens = ((source, getattr(tokenizer, f"{source}_token_id")) for source in ("bos", "eos"))
+        held = [(source, int(token)) for source, token in tokens if token is not None and token < vocab]
+        source, bos = held[0] if held else ("none", None)
+        return SpecialTokens(
+            bos=bos,
+            bos_source=source,
+            added=_template(tokenizer)[0],
+            pad=_pad(tokenizer, vocab),
+            infill=infill_of(tokenizer, vocab),
+        )
 
     def body_and_head(self, model: Any) -> tuple[Any, Any]:
         """The body, and the model's own way from its states to logits."""

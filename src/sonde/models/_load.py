@@ -188,7 +188,8 @@ def _described(spec: ModelSpec, family: Family) -> tuple[Capabilities, SpecialTo
     config, tokenizer = _config(spec), load_tokenizer(spec)
     capabilities, special = family.capabilities(config), family.special_tokens(tokenizer, config)
     check_vocabulary(spec, tokenizer, capabilities, special)
-    sign = special.gap if capabilities.kind == "encoder-decoder" else special.mask
+    signs = {"encoder-decoder": special.gap, "decoder": special.infill}
+    sign = signs.get(capabilities.kind, special.mask)
     return dataclasses.replace(capabilities, masks=capabilities.masks and sign is not None), special
 
 

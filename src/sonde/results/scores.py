@@ -58,7 +58,8 @@ SCORES_COLUMNS: Columns = {
     "aggregation": (pl.String, "log-probabilities of the subwords of a statement: `sum` or `mean`"),
     "objective": (
         pl.String,
-        "`causal` log-probabilities, or a masked model's pseudo-log-likelihoods (`pll`)",
+        "`causal` log-probabilities, a masked model's pseudo-log-likelihoods (`pll`), or those of what a "
+        "model fills in (`infill`)",
     ),
     "weighting": (
         pl.String,

@@ -58,7 +58,7 @@ def between_seeds(values: BySeed) -> tuple[float, int]:
     return (float(noise_of(values.mean(1))), seeds - 1) if seeds > 1 else (0.0, 0)
 
 
-def noise_of(values: Float[np.ndarray, "seed *group"]) -> Float[np.ndarray, " *group"]:
+def noise_of(values: Float[np.ndarray, "seed ..."]) -> np.ndarray:
     """Variance of the mean over seeds, or over draws, of each group's value; there are at least two."""
     return values.var(axis=0, ddof=1) / len(values)
 

@@ -1,12 +1,12 @@
 """Which names of APIs the model knows, in calls, imports and aliased imports (INK).
 
 Models that fill in what is left out are asked for the piece: masked ones under a mask, encoder-decoders in a
-gap. Models of any kind can be given the whole statement with each of at most a hundred names of the same
-place in it (BEAR): decoders score it from left to right, the others by pseudo-log-likelihood. So decoders are
-always asked, and every model of a run that holds one. With the objective ``answers`` the name alone is scored
-in each of these statements, all of its subtokens: under as many masks, or from what stands before it, so
-that every tokenizer answers every query. Pairs of statements (tasks ``api_deprecated``, ``api_fakes``) are
-always scored whole.
+gap, and so, with the objective ``masked``, decoders trained to fill in the middle. Models of any kind can be
+given the whole statement with each of at most a hundred names of the same place in it (BEAR): decoders score
+it from left to right, the others by pseudo-log-likelihood. So decoders are asked by default, and every model
+of a run that holds one. With the objective ``answers`` the name alone is scored in each of these statements,
+all of its subtokens: under as many masks, or from what stands before it, so that every tokenizer answers
+every query. Pairs of statements (tasks ``api_deprecated``, ``api_fakes``) are always scored whole.
 """
 
 from __future__ import annotations
@@ -95,13 +95,14 @@ class Cloze(LensDefaults):
         Raises:
             UsageError: They cannot be asked by the objective chosen.
         """
-        decoders = [name for name, model in models.items() if model.kind == "decoder"]
+        decoders = {name: model.masks for name, model in models.items() if model.kind == "decoder"}
         if "objective" not in options:
             options = {**options, "objective": CANDIDATES if decoders else MASKED}
         objective = ClozeOptions.read(options).objective
-        if decoders and objective not in (CANDIDATES, ANSWERS):
+        unfit = [name for name, fills in decoders.items() if not (fills and objective == MASKED)]
+        if unfit and objective not in (CANDIDATES, ANSWERS):
             raise UsageError(
-                f"lens 'cloze': objective {objective!r} does not fit the decoder {decoders[0]!r} of this "
+                f"lens 'cloze': objective {objective!r} does not fit the decoder {unfit[0]!r} of this "
                 f"run; give {CANDIDATES} or {ANSWERS}, by which every model can be asked"
             )
         # What models share is ranked beside each one's own vocabulary as soon as there are several.
@@ -169,14 +170,15 @@ class Cloze(LensDefaults):
             if one.item.item_id in queries
         }
         texts = [one for one in prepared if one.item.item_id not in asks]
+        whole = frozenset(one.item.item_id for one in texts)
+        plain = Pass(Plain(), (TokenScores(top_k=1),), ("decoder",), whole)
         if not asks:
-            plain = Pass(Plain(), (TokenScores(top_k=1),), ("decoder",))
             return (plain, *_filled_in(texts))
         # Words that a published file brings compete by their probability, whatever models share.
         alone = (
             ClozeOptions.read(settings.options).ranking == UNIFIED and GIVEN not in labels[TASK]["template"]
         )
-        return (*_pieces(asks, settings, alone=alone), *_filled_in(texts))
+        return (*_pieces(asks, settings, alone=alone), plain, *_filled_in(texts))
 
     def observe(
         self,
@@ -235,7 +237,11 @@ def _pieces(asks: Mapping[str, Sequence[Ask]], settings: LensSettings, *, alone:
     }
     ranks = AnswerRanks(right, unified(compared) if compared else None, alone=alone)
     scores = TokenScores(top_k=TOP_K)
-    for kind, inputs in (("encoder", distinct_variants), ("encoder-decoder", distinct_gaps)):
+    for kind, inputs in (
+        ("encoder", distinct_variants),
+        ("encoder-decoder", distinct_gaps),
+        ("decoder", distinct_gaps),
+    ):
         every = {item: inputs(mine) for item, mine in asks.items()}
         if not alone:
             yield Pass(Masked(every), (scores, ranks), (kind,))

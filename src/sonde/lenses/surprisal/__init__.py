@@ -2,7 +2,8 @@
 
 One plain pass gives the surprisal of every subword; the tables say where it is high: by subword, syntax tag,
 construct, token kind, ancestor and user's label, and for calls into the repository against calls out of it.
-Masked models are asked subword by subword instead: their pseudo-log-likelihood is a number of its own kind.
+Masked models are asked subword by subword instead: their pseudo-log-likelihood is a number of its own kind,
+and so is what models that fill in give the code tokens left out.
 With the option ``pairs`` minimal pairs are read in place of the items (`sonde.lenses.surprisal.pairs`).
 """
 
@@ -18,13 +19,13 @@ from sonde.capture.requests import Masked, Pass, Prepared, ScoredSubwords, Token
 from sonde.corpora import Item
 from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import Captured, Control, LensSettings, Option, Scoring
-from sonde.lenses._words import put_together, word_by_word
+from sonde.lenses._words import put_together, whole_words, word_by_word
 from sonde.lenses.surprisal.before import behind, behind_file, changes, file_pass, reading, with_file
 from sonde.lenses.surprisal.curves import calibration, frequency
 from sonde.lenses.surprisal.headline import headline
 from sonde.lenses.surprisal.objective import named, read_by_masks, refuse_quirks, settled, unfit
 from sonde.lenses.surprisal.observe import observe_items
-from sonde.lenses.surprisal.options import PLL, SurprisalOptions
+from sonde.lenses.surprisal.options import CAUSAL, PLL, SurprisalOptions
 from sonde.lenses.surprisal.origin import Summary, by_origin
 from sonde.lenses.surprisal.pads import pad_rows
 from sonde.lenses.surprisal.pairs import (
@@ -49,7 +50,7 @@ from sonde.results.observations import OBSERVATIONS_SCHEMA
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 
-NEEDS = ("encoder", "decoder", "endpoint")
+NEEDS = ("encoder", "decoder", "encoder-decoder", "endpoint")
 
 TOP_K = 5
 BINS = 10
@@ -76,15 +77,13 @@ class Surprisal(LensDefaults):
         return tasks_of_pairs(SurprisalOptions.read(options))
 
     def refuses(self, capabilities: Capabilities) -> str | None:
-        """Encoder-decoders and encoders without a mask are refused."""
-        if capabilities.kind in ("decoder", SERVED.kind) or (
-            capabilities.kind == "encoder" and capabilities.masks
-        ):
+        """Models that neither predict the next subword nor fill in what is hidden are refused."""
+        if capabilities.kind in ("decoder", SERVED.kind) or capabilities.masks:
             return None
-        lacks = "no mask token" if capabilities.kind == "encoder" else "a decoder that repeats its encoder"
+        lacks = "no mask token" if capabilities.kind == "encoder" else "no sign for what is left out"
         return (
-            f"lens 'surprisal' scores decoders and masked models, and this {capabilities.kind} has {lacks}; "
-            "use one of them, for example sonde/mini-decoder"
+            f"lens 'surprisal' scores decoders and models that fill in, and this {capabilities.kind} has "
+            f"{lacks}; use one of them, for example sonde/mini-decoder"
         )
 
     def leaves_out(
@@ -96,18 +95,19 @@ class Surprisal(LensDefaults):
     def options_for(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
-        """The options with ``objective = pll`` where the models are masked ones."""
+        """The options with the objective that the models can be asked by."""
         return settled(models, options)
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
-        """The items; of many, or of long ones, masked models read a part."""
+        """The items; of many, or of long ones, what is read with a part hidden is a part."""
         options = SurprisalOptions.read(settings.options)
-        if options.objective != PLL:
+        if options.objective == CAUSAL:
             return items
         if options.pairs:
-            return pairs_read_by_masks(items, labels, options)
+            # Filling in takes one forward a text.
+            return pairs_read_by_masks(items, labels, options) if options.objective == PLL else items
         return read_by_masks(items, settings, options)
 
     def reads_before(self, settings: LensSettings) -> bool:
@@ -128,14 +128,15 @@ class Surprisal(LensDefaults):
     def passes(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
-        """One plain pass, with the quirk that counts pads one over pads beside it; or a mask a subword."""
+        """One plain pass, with the quirk that counts pads one over pads beside it; or one a hidden part."""
         scores = TokenScores(top_k=TOP_K)
         options = SurprisalOptions.read(settings.options)
         if options.pairs:
             return pair_passes(prepared, labels, options)
-        if options.objective == PLL:
+        if options.objective != CAUSAL:
             refuse_quirks(settings)
-            words = {one.item.item_id: word_by_word(one.alignment) for one in prepared}
+            hidden = word_by_word if options.objective == PLL else whole_words
+            words = {one.item.item_id: hidden(one.alignment) for one in prepared}
             return (Pass(Masked(words), (scores,)),)
         passes = reading(scores, options.bos, settings)
         return (
@@ -223,7 +224,7 @@ def _tables(sums: Sums, scoring: Scoring, minimum: int, summary: Summary) -> Ite
 
 def _scores(one: Captured, objective: str) -> ScoredSubwords:
     item, size = one.prepared.item, len(one.prepared.alignment.subwords)
-    if objective == PLL:
+    if objective != CAUSAL:
         scores = put_together(one.captures)
     else:
         scores = one.captures[0].scores if one.captures else None

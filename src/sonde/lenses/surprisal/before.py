@@ -11,7 +11,7 @@ import polars as pl
 from sonde.base.errors import UsageError
 from sonde.capture.requests import Pass, Plain, Prepared, ScoredSubwords, Start, TokenScores
 from sonde.lenses._lens import Captured, LensSettings
-from sonde.lenses.surprisal.options import PLL, SurprisalOptions
+from sonde.lenses.surprisal.options import CAUSAL, SurprisalOptions
 from sonde.lenses.surprisal.origin import Summary, by_origin
 from sonde.lenses.surprisal.rows import by_slice, overall
 from sonde.lenses.surprisal.seams import FIRST_UNSCORED, PADS, active
@@ -33,7 +33,7 @@ def behind_file(settings: LensSettings, options: SurprisalOptions) -> bool:
     """
     if options.before != _BOTH:
         return False
-    if options.objective == PLL or active(settings) & {FIRST_UNSCORED, PADS}:
+    if options.objective != CAUSAL or active(settings) & {FIRST_UNSCORED, PADS}:
         raise UsageError(
             "lens 'surprisal': option before = both is for decoders that read as sonde does; "
             "give before = none to masked models and with quirks of what is read"

@@ -22,6 +22,9 @@ _COLUMNS = (
     rests_on("clusters"),
 )
 
+_SCORED = {"pll": "bits of pseudo-log-likelihood", "infill": "bits of what it fills in"}
+"""What bits are of where both sides were seen."""
+
 _PAIRED = (
     Column(title="Fault", value="task"),
     Column(title="%", format=PERCENT),
@@ -41,8 +44,7 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
     ):
         worst = rows.sort("value", descending=True, nulls_last=True).head(_ROWS)
         yield ""
-        masked = (worst["objective"] == "pll").any()
-        what = "bits of pseudo-log-likelihood" if masked else "bits"
+        what = _SCORED.get(str(worst["objective"].first()), "bits")
         yield f"The most confusing {spelled(language)} constructs for {model}, in {what} a subword"
         yield from Table(summary="The most confusing constructs", columns=_COLUMNS, rows=worst).lines(
             headed=False, indent=2

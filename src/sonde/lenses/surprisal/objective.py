@@ -1,7 +1,7 @@
-"""What a model is asked: decoders for the next subword, masked models for a hidden one.
+"""What a model is asked: decoders for the next subword, masked models for a hidden one, others to fill a gap.
 
-The two are different quantities. A pseudo-log-likelihood knows both sides of a word, so its numbers are named
-apart wherever they are written, and one run holds one of the two.
+These are different quantities. A pseudo-log-likelihood knows both sides of a word, and so does what is filled
+in, so their numbers are named apart wherever they are written, and one run holds one of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sonde.base.errors import UsageError
 from sonde.corpora import Item
 from sonde.lenses._lens import LensSettings, Option
 from sonde.lenses._quirks import quirks_on
-from sonde.lenses.surprisal.options import ALONE, CAUSAL, PLL, SurprisalOptions
+from sonde.lenses.surprisal.options import ALONE, CAUSAL, INFILL, PLL, SurprisalOptions
 from sonde.lenses.surprisal.seams import FILED, FIRST_UNSCORED, LENS, PADS
 from sonde.models import Capabilities
 from sonde.models._resolve import SERVED
@@ -21,10 +21,11 @@ from sonde.results.scores import Score
 
 
 def objective_for(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> str:
-    """The objective that a user names, else that of the decoders of a run where there are any."""
+    """The objective that a user names, else that of the decoders of a run, else of its first model."""
     if "objective" in options:
         return SurprisalOptions.read(options).objective
-    return PLL if models and all(_fitting(model) == PLL for model in models.values()) else CAUSAL
+    first = [_fitting(model)[0] for model in models.values()]
+    return CAUSAL if CAUSAL in first or not first else first[0]
 
 
 def unfit(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, str]:
@@ -35,26 +36,43 @@ def unfit(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> 
         reason = "lens 'surprisal' has a server score each text alone; leave out option before"
         return dict.fromkeys(served, reason)
     return {
-        name: f"lens 'surprisal' asks this {model.kind} by {_fitting(model)} and the others by "
-        f"{objective}, and the two never share a table; run it by itself (-m {name}), with "
-        f"--option surprisal.objective={_fitting(model)}"
+        name: _why_unfit(name, model, objective)
         for name, model in models.items()
-        if _fitting(model) != objective
+        if objective not in _fitting(model)
     }
+
+
+def _why_unfit(name: str, model: Capabilities, objective: str) -> str:
+    own = _fitting(model)[0]
+    if objective == INFILL and model.kind == "decoder":
+        return (
+            "lens 'surprisal' has decoders fill in by tokens for it, and this one's tokenizer has none that "
+            "is known; leave out --option surprisal.objective=infill"
+        )
+    return (
+        f"lens 'surprisal' asks this {model.kind} by {own} and the others by {objective}, and the two never "
+        f"share a table; run it by itself (-m {name}), with --option surprisal.objective={own}"
+    )
 
 
 def settled(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, Option]:
     """The options with the objective that fits the models of a run."""
-    return {**options, "objective": PLL} if objective_for(models, options) == PLL else options
+    objective = objective_for(models, options)
+    return options if objective == CAUSAL else {**options, "objective": objective}
 
 
-def _fitting(model: Capabilities) -> str:
-    # What a server scores from left to right is a decoder.
-    return CAUSAL if model.kind in ("decoder", SERVED.kind) else PLL
+def _fitting(model: Capabilities) -> tuple[str, ...]:
+    """What a model can be asked by, what it is asked by where nothing is said first."""
+    if model.kind == SERVED.kind:
+        # What a server scores from left to right is a decoder.
+        return (CAUSAL,)
+    if model.kind == "decoder":
+        return (CAUSAL, INFILL) if model.masks else (CAUSAL,)
+    return (PLL,) if model.kind == "encoder" else (INFILL,)
 
 
 def read_by_masks(items: Sequence[Item], settings: LensSettings, options: SurprisalOptions) -> Sequence[Item]:
-    """The items that a masked model reads: the first ones that are short enough, in the order given.
+    """The items that are read with a part hidden: the first that are short enough, in the order given.
 
     Raises:
         UsageError: A quirk of decoders is on.

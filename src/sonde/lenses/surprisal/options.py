@@ -8,7 +8,7 @@ from sonde.base.options import Count, OneOf, option
 from sonde.capture.requests import Start
 from sonde.lenses._server_options import ServerOptions
 
-CAUSAL, PLL = "causal", "pll"
+CAUSAL, PLL, INFILL = "causal", "pll", "infill"
 ALONE = "none"
 
 
@@ -21,10 +21,11 @@ class SurprisalOptions(ServerOptions):
     with_internal_calls: bool = option(
         False, "score only items with a call into their repository (PERPLEXED, section 3.1)"
     )
-    objective: Annotated[str, OneOf((CAUSAL, PLL))] = option(
+    objective: Annotated[str, OneOf((CAUSAL, PLL, INFILL))] = option(
         CAUSAL,
         "causal for decoders, pll (pseudo-log-likelihood, word by word from left to right) for masked "
-        "models; where none is named, that of the kind of the models",
+        "models, infill (each code token left out and written from both sides) for encoder-decoders and for "
+        "decoders trained to fill in the middle; where none is named, the first that fits all models",
     )
     bos: Start = option(
         "auto",
@@ -45,10 +46,10 @@ class SurprisalOptions(ServerOptions):
     masked_items: Count = option(
         # Each costs a forward a subword.
         200,
-        "with pll, items of a corpus and language at most, or pairs of each task",
+        "with pll or infill, items of a corpus and language at most; with pll, pairs of each task too",
     )
     masked_characters: Count = option(
         # Cost and memory grow with the square of it.
         1500,
-        "with pll, longest item that is read, in characters",
+        "with pll or infill, longest item that is read, in characters",
     )

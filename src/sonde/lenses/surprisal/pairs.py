@@ -3,7 +3,8 @@
 BLiMP's question (Warstadt et al. 2020) put to models of code, by the fault and bug tasks. A decoder gives
 each text the sum of its log-probabilities from the changed place on: what stands before is the same and
 cancels, what follows counts. A masked model gives the pseudo-log-likelihood of the subwords around the place,
-word by word from left to right (Kauf and Ivanova 2023).
+word by word from left to right (Kauf and Ivanova 2023). A model that fills in gives the place alone, which is
+left out whole and written from both of its sides, as the rest of both texts is the same.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sonde.corpora import Item
 from sonde.lenses._lens import Captured, LensSettings
 from sonde.lenses._words import word_by_word
 from sonde.lenses.surprisal.observe import Laid, constructs
-from sonde.lenses.surprisal.options import ALONE, PLL, SurprisalOptions
+from sonde.lenses.surprisal.options import ALONE, CAUSAL, INFILL, PLL, SurprisalOptions
 from sonde.lenses.surprisal.spans import Pieces, touched
 from sonde.results.columns import Columns, schema_of
 from sonde.tasks import TASKS
@@ -47,12 +48,12 @@ SIDES_COLUMNS: Columns = {
     "nats": (
         pl.Float64,
         "surprisal of the text from the place on; of masked models that of the subwords of the place and of "
-        "32 on either side",
+        "32 on either side, of models that fill in that of the place",
     ),
     "subwords": (pl.Int32, "how many that are"),
     "place_nats": (pl.Float64, "surprisal of the subwords of the place alone"),
     "place_subwords": (pl.Int32, "how many that are"),
-    "before_nats": (pl.Float64, "surprisal of what stands before the place; 0 for masked models"),
+    "before_nats": (pl.Float64, "surprisal of what stands before the place; 0 where both sides are seen"),
     "before_subwords": (pl.Int32, "how many subwords that are"),
 }
 """Columns of the item table of minimal pairs, one row a text of a pair."""
@@ -114,11 +115,14 @@ def pairs_read_by_masks(items: Sequence[Item], labels: Labels, options: Surprisa
 
 
 def pair_passes(prepared: Sequence[Prepared], labels: Labels, options: SurprisalOptions) -> tuple[Pass, ...]:
-    """One plain pass, or a mask a subword around the places."""
+    """One plain pass, or a mask a subword around the places, or the places left out."""
     scores = TokenScores(top_k=1)
-    if options.objective != PLL:
+    if options.objective == CAUSAL:
         return (Pass(Plain(start=options.bos), (scores,)),)
     sides = _sides(labels)
+    if options.objective == INFILL:
+        gaps = {one.item.item_id: _gaps(one, sides) for one in prepared}
+        return (Pass(Masked(gaps), (scores,)),)
     variants = {
         one.item.item_id: tuple(word_by_word(one.alignment)[at] for at in _asked(one, sides))
         for one in prepared
@@ -139,14 +143,20 @@ def observe_pairs(observed: Sequence[Captured], labels: Labels, options: Surpris
     for number, one in enumerate(observed):
         assert laid is not None
         item = one.prepared.item
-        nats = _nats(one, sides, options)
+        gaps = _gaps(one.prepared, sides) if options.objective == INFILL else ()
+        readings = _in_gaps(one, gaps) if gaps else [_nats(one, sides, options)]
         for side in sides.get(item.item_id, ()):
             spots = _spots(one.prepared, side)
             if not len(spots):
                 continue
             first, last = int(spots[0]), int(spots[-1])
-            wanted = _around(one.prepared, spots) if options.objective == PLL else range(first, len(nats))
-            before = range(first) if options.objective != PLL else range(0)
+            place = range(first, last + 1)
+            nats = readings[gaps.index(tuple(place)) if gaps else 0]
+            wanted = place
+            if options.objective != INFILL:
+                around = options.objective == PLL
+                wanted = _around(one.prepared, spots) if around else range(first, len(nats))
+            before = range(first) if options.objective == CAUSAL else range(0)
             rows.append(
                 (
                     item.item_id,
@@ -157,7 +167,7 @@ def observe_pairs(observed: Sequence[Captured], labels: Labels, options: Surpris
                     *side[3:],
                     kinds[int(laid.row[number]) + first],
                     *_summed(nats, wanted, item),
-                    *_summed(nats, range(first, last + 1), item),
+                    *_summed(nats, place, item),
                     *_summed(nats, before, item),
                 )
             )
@@ -201,6 +211,13 @@ def _asked(one: Prepared, sides: Mapping[str, list[_Side]]) -> list[int]:
     return sorted(found)
 
 
+def _gaps(one: Prepared, sides: Mapping[str, list[_Side]]) -> tuple[tuple[int, ...], ...]:
+    """The subwords of each place of a text, which a model that fills in is asked for at once."""
+    places = [_spots(one, side) for side in sides.get(one.item.item_id, ())]
+    runs = [tuple(range(int(spots[0]), int(spots[-1]) + 1)) for spots in places if len(spots)]
+    return tuple(dict.fromkeys(runs))
+
+
 def _nats(one: Captured, sides: Mapping[str, list[_Side]], options: SurprisalOptions) -> np.ndarray[Any, Any]:
     """Surprisal of each subword of a text; NaN where it was not asked for."""
     found = np.full(len(one.prepared.alignment.subwords), np.nan)
@@ -217,6 +234,19 @@ def _nats(one: Captured, sides: Mapping[str, list[_Side]], options: SurprisalOpt
     if scores is None or len(scores.nats) != len(found):
         raise _unscored(one.prepared.item)
     found[scores.scored] = scores.nats[scores.scored]
+    return found
+
+
+def _in_gaps(one: Captured, gaps: Sequence[tuple[int, ...]]) -> list[np.ndarray[Any, Any]]:
+    """The same of each gap by itself: the places of several tasks may touch."""
+    held = [capture.scores for capture in one.captures]
+    if len(held) != len(gaps):
+        raise _unscored(one.prepared.item)
+    found: list[np.ndarray[Any, Any]] = []
+    for gap, scores in zip(gaps, held, strict=True):
+        if scores is None or not scores.scored[list(gap)].all():
+            raise _unscored(one.prepared.item)
+        found.append(scores.nats)
     return found
 
 

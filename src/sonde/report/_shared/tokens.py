@@ -97,8 +97,9 @@ COLOURINGS = (
 WAYS = {
     "causal": "each subword from what stands before it",
     "pll": "each subword from both sides, with the rest of its word hidden",
+    "infill": "each code token left out, and written from both sides",
 }
-"""From what subwords are scored, in words: numbers of the two are not comparable."""
+"""From what subwords are scored, in words: numbers of two are not comparable."""
 
 LINKED = (
     "group", "hit", "by", "picked_start", "picked_end", "expected_start", "expected_end",

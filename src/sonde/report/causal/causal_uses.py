@@ -48,8 +48,8 @@ class CausalUses:
     caption = (
         "How many bits a subword more it costs to erase a property from the states of a layer than to erase "
         "a random subspace of the same rank and mean squared change, with 95 % intervals clustered as the "
-        "code is, over the random subspaces that were drawn too, on functions that nothing was fitted to or "
-        "chosen on. Above zero, by 1 % of its surprisal or more, the model uses, from that layer on, what was "
+        "code is, and over the random subspaces drawn, on functions that nothing was fitted to or chosen on. "
+        "Above zero, by 1 % of its surprisal or more, the model uses, from that layer on, what was "
         "erased; where it costs less than that, what a probe finds there is held and not seen to be used, by "
         "this model in this way: another route may hold it too. A hollow dot rests on too little for a "
         "verdict. The layer that speaks for a property was chosen on validation."

@@ -226,6 +226,11 @@ def _notes(own: pl.DataFrame) -> Sequence[str]:
             "Masked models: pseudo-log-likelihoods of the place and of 32 subwords on either side, word by "
             "word from left to right; not to be set beside a decoder's."
         )
+    if (own["objective"] == "infill").any():
+        notes.append(
+            "Models that fill in: the place alone, left out whole and written from both sides, of which "
+            "nothing but the place differs; not to be set beside what is read from left to right."
+        )
     return notes
 
 

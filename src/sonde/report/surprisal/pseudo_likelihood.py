@@ -1,4 +1,4 @@
-"""What the numbers are where masked models were scored: no surprisal, but a pseudo-log-likelihood."""
+"""What the numbers are where models saw both sides: a pseudo-log-likelihood or a gap filled in."""
 
 from __future__ import annotations
 
@@ -10,36 +10,43 @@ from sonde.report._shared.run import RunData
 from sonde.report.surprisal._scores import LENS
 from sonde.results.dimensions import dimensions_are
 
+_SAID = {
+    "pll": (
+        "subwords of {language}, each predicted in a forward pass of its own from everything around it, "
+        "itself and the later subwords of its code token hidden (PLL-word-l2r, Kauf and Ivanova 2023)."
+    ),
+    "infill": (
+        "subwords of {language}, each code token left out in a forward pass of its own and written from what "
+        "stands before and behind it, its subwords one after the other."
+    ),
+}
+
 
 class PseudoLikelihood:
-    """A note above the sections of the surprisal lens; there is none for decoders."""
+    """A note above the sections of the surprisal lens; there is none for decoders read from left to right."""
 
-    title = "Masked models: what is scored"
+    title = "Models that see both sides: what is scored"
     lens = LENS
     order = 1
-    caption = (
-        "Each subword is predicted from everything around it, itself and the later subwords of its code "
-        "token hidden (PLL-word-l2r, Kauf and Ivanova 2023)."
-    )
+    caption = "What is hidden of a text, and from what it is predicted."
 
     def draw(self, run: RunData) -> Figure | None:
         """A line a model that says how much was read."""
         rows = run.scores(lens=LENS, metrics=["bits"], where=dimensions_are({}))
-        masked = rows.filter(pl.col("objective") == "pll")
-        if masked.is_empty():
+        hidden = rows.filter(pl.col("objective").is_in(list(_SAID)))
+        if hidden.is_empty():
             return None
         lines = [
-            f"{row['shown']}: {count(row['n'])} subwords of {row['language']}, each predicted in a forward "
-            "pass of its own."
-            for row in masked.sort("shown", "language").iter_rows(named=True)
+            f"{row['shown']}: {count(row['n'])} {_SAID[row['objective']].format(language=row['language'])}"
+            for row in hidden.sort("shown", "language").iter_rows(named=True)
         ]
         return Figure(
             answer="\n".join(lines),
             notes=(
-                "Wherever these sections say surprisal, bits or nats, they mean this pseudo-log-likelihood. "
-                "It sees both sides of a word and is no probability of a text: compare it with other masked "
-                "models alone, never with the surprisal of a decoder.",
-                "Each subword takes a forward pass, so only the first items of each corpus that are short "
+                "Wherever these sections say surprisal, bits or nats, they mean this. It sees both sides of "
+                "a word and is no probability of a text: compare it with models that were asked alike alone, "
+                "never with the surprisal of a decoder that reads from left to right.",
+                "Each forward pass hides one place, so only the first items of each corpus that are short "
                 "enough are read; the options masked_items and masked_characters of the lens say how many "
                 "and how short.",
             ),

@@ -1,0 +1,76 @@
+"""What a decoder reads that is asked for what is left out of a text: both sides, then what it writes."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Int
+
+from sonde.base.errors import InputError
+from sonde.capture.requests import Prepared
+from sonde.capture.row import Row
+from sonde.capture.union import Input
+from sonde.models import LoadedModel
+
+
+def infilled(
+    source: int,
+    asked: Input,
+    prepared: Prepared,
+    ids: Int[np.ndarray, " subword"],
+    loaded: LoadedModel,
+    context: int,
+) -> Row:
+    """One window around a gap; the subwords of the gap are written behind it, and scored there.
+
+    Args:
+        source: Index of the input.
+        asked: The input, with the subwords that are left out.
+        prepared: Its item.
+        ids: The item's subwords, as the whole text is cut.
+        loaded: The model.
+        context: Positions that it takes at once.
+
+    Raises:
+        InputError: The model has no tokens to be asked by, or more than scores is asked for, or the subwords
+            are not one run, or too many.
+    """
+    name, item, hidden = loaded.spec.name, prepared.item.item_id, asked.shape.masked
+    signs = loaded.special.infill
+    if signs is None:
+        raise InputError(
+            f"model {name!r} is a decoder whose tokenizer has no tokens for filling in; ask an encoder"
+        )
+    if not asked.wanted.plain or asked.shape.changes:
+        raise InputError(f"model {name!r}: of what a decoder fills in scores alone can be asked for")
+    first, stop = hidden[0], hidden[-1] + 1
+    if stop - first != len(hidden):
+        raise InputError(
+            f"item {item}: subwords {', '.join(map(str, hidden))} are not one run; decoder {name!r} fills "
+            "one gap at a time"
+        )
+    lead = loaded.special.added
+    # The last subword of the gap is written, and never read.
+    room = context - len(lead) - (2 if signs.write is None else 3) - (stop - first - 1)
+    if room < 0:
+        raise InputError(
+            f"item {item}: {stop - first} subwords that are left out are more than model {name!r} can take "
+            "at once"
+        )
+    # As much on either side of the gap as fits; what one side leaves the other takes.
+    before = min(first, max(room // 2, room - (len(ids) - stop)))
+    begin, end = first - before, min(len(ids), stop + room - before)
+    preceding = [signs.before, *ids[begin:first].tolist()]
+    following = [signs.behind, *ids[stop:end].tolist()]
+    sides = [*following, *preceding] if signs.reversed else [*preceding, *following]
+    shown = [*lead, *sides, *(() if signs.write is None else (signs.write,))]
+    return Row(
+        source=source,
+        tokens=np.concatenate([np.array(shown, dtype=np.int64), ids[first : stop - 1]]),
+        origin=0,
+        read_start=0,
+        read_stop=0,
+        query=np.arange(stop - first) + len(shown) - 1,
+        gold=ids[first:stop],
+        target=np.arange(first, stop),
+        first=begin,
+    )

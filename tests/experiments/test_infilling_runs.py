@@ -74,3 +74,14 @@ def test_pairs_are_read_by_filling_in_the_place(models: dict[str, str], code: Pa
     assert told["value"].is_between(0, 1).all() and (told["n"] > 0).all()
     page = build_report(tmp_path).read_text(encoding="utf-8")
     assert "the place alone, left out whole and written from both sides" in page
+
+
+def test_a_function_is_shown_as_an_encoder_decoder_fills_it_in(
+    models: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "shown.py"
+    file.write_text("def zebraquux(kiwi):\n    return kiwi + 12345\n", encoding="utf-8")
+    for name in ("t5", "bart"):
+        (read,) = sonde.show(file, models=models[name]).reads
+        assert read.objective == "infill"
+        assert read.tokens["bits"].is_not_nan().all()

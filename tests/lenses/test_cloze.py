@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sonde.alignment import align, encode, surfaces
-from sonde.base.errors import CaptureError, UnknownNameError, UsageError
+from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.capture import CaptureSettings
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
@@ -239,7 +239,7 @@ def test_models_that_cannot_be_asked_are_refused() -> None:
     assert refusal is not None and "no mask token" in refusal
     refusal = lens.refuses(capabilities("encoder-decoder", masks=False))
     assert refusal is not None and "no sign for what is left out" in refusal
-    with pytest.raises(CaptureError, match="0 captures for 1 masked inputs"):
+    with pytest.raises(InputError, match="no tokens for filling in"):
         observed("sonde/mini-decoder", drawn())
     with pytest.raises(UnknownNameError, match="objective"):
         lens.controls(LensSettings(options={"objective": "mask"}))

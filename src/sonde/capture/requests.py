@@ -54,9 +54,8 @@ class Masked:
     """The item with some subwords replaced by the mask token; several variants an item are allowed.
 
     An encoder-decoder is shown one gap in place of all of them, and its decoder writes them one after the
-    other: each is scored with those before it known. A decoder with tokens for filling in reads what stands
-    before and behind the gap, then writes likewise. They have to be one run, and nothing but scores can be
-    asked for.
+    other: each is scored with those before it known. A decoder with tokens for filling in reads both sides of
+    the gap, then writes likewise. They have to be one run, and nothing but scores can be asked for.
 
     Attributes:
         positions: For each item id, one tuple of subword positions a variant.

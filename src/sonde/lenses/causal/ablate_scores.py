@@ -13,7 +13,7 @@ from sonde.lenses.causal.effects import (
     ANSWERS,
     APART,
     SURPRISAL,
-    Measured,
+    EffectMetrics,
     asked_of,
     controls_of,
     draws_of,
@@ -45,7 +45,7 @@ def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
 
 
 def _of_relation(
-    rows: pl.DataFrame, relation: str, chosen: FittedChange, template: Score, of: Measured
+    rows: pl.DataFrame, relation: str, chosen: FittedChange, template: Score, of: EffectMetrics
 ) -> Iterator[Score]:
     counted = pl.col("n")
     if chosen.together:

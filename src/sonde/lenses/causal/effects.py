@@ -24,7 +24,7 @@ BEFORE = "bits_before"
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class EffectMetrics:
     """What of a model's answers an effect is told in.
 
     Attributes:
@@ -42,15 +42,15 @@ class Measured:
     factor: float = 1.0
 
 
-SURPRISAL = Measured(BITS, EXCESS, "before", "after", 1 / math.log(2))
-ANSWERS = Measured("top1_lost", "top1_excess", "right_after", "right_before")
+SURPRISAL = EffectMetrics(BITS, EXCESS, "before", "after", 1 / math.log(2))
+ANSWERS = EffectMetrics("top1_lost", "top1_excess", "right_after", "right_before")
 """The share of the subwords asked for that the model found likeliest, and does so no more."""
 
 _KEYS = ("subject", "layer", "item_id", "cluster", "split", "group", "n", "before")
 
 
 def effects_of(
-    scoring: Scoring, method: str, splits: Mapping[str, str], of: Measured = SURPRISAL
+    scoring: Scoring, method: str, splits: Mapping[str, str], of: EffectMetrics = SURPRISAL
 ) -> pl.DataFrame:
     """What each change did to each function and group of subwords.
 
@@ -106,14 +106,14 @@ def change(
 
 
 def excess_of(
-    effects: pl.DataFrame, own: str, control: str, metric: str = EXCESS, of: Measured = SURPRISAL
+    effects: pl.DataFrame, own: str, control: str, metric: str = EXCESS, of: EffectMetrics = SURPRISAL
 ) -> Mean:
     """By how much an effect exceeds that of a control, whose draws are others with every seed."""
     draws = [pl.col(own) - pl.col(name) for name in draws_of(effects, control)]
     return change(metric, pl.col(own) - pl.col(control), control, draws, of.factor)
 
 
-def asked_of(effects: pl.DataFrame, own: str, of: Measured = SURPRISAL) -> list[Mean]:
+def asked_of(effects: pl.DataFrame, own: str, of: EffectMetrics = SURPRISAL) -> list[Mean]:
     """The effect, those of the controls, and by how much it exceeds each of them."""
     controls = controls_of(effects, own)
     drawn = {name: [pl.col(one) for one in draws_of(effects, name)] for name in controls}
@@ -132,7 +132,7 @@ def unchanged(effects: pl.DataFrame, template: Score) -> list[Score]:
     return list(means(once, asked, template, columns=("split",)))
 
 
-def by_layer(effects: pl.DataFrame, own: str, template: Score, of: Measured = SURPRISAL) -> list[Score]:
+def by_layer(effects: pl.DataFrame, own: str, template: Score, of: EffectMetrics = SURPRISAL) -> list[Score]:
     """Every number of one subject by layer, on validation and on test."""
     return list(means(effects, asked_of(effects, own, of), template, columns=("split", "layer")))
 

@@ -22,7 +22,7 @@ _COLUMNS = (
     rests_on("clusters"),
 )
 
-_SCORED = {"pll": "bits of pseudo-log-likelihood", "infill": "bits of what it fills in"}
+_SCORED = {"pll": "bits of pseudo-log-likelihood a subword", "infill": "bits a subword that it fills in"}
 """What bits are of where both sides were seen."""
 
 _PAIRED = (
@@ -44,8 +44,8 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
     ):
         worst = rows.sort("value", descending=True, nulls_last=True).head(_ROWS)
         yield ""
-        what = _SCORED.get(str(worst["objective"].first()), "bits")
-        yield f"The most confusing {spelled(language)} constructs for {model}, in {what} a subword"
+        what = _SCORED.get(str(worst["objective"].first()), "bits a subword")
+        yield f"The most confusing {spelled(language)} constructs for {model}, in {what}"
         yield from Table(summary="The most confusing constructs", columns=_COLUMNS, rows=worst).lines(
             headed=False, indent=2
         )

@@ -252,9 +252,9 @@ class SurprisalTitle:
         ),
     )
     explained = (
-        "Every subword is scored once, from what stands before it. Surprisal is the negative logarithm of "
-        "the probability that the model gave to what came next: 0 bits is certainty, each bit halves the "
-        "probability."
+        "Every subword is scored once, from what stands before it, or from both sides where the sections of "
+        "surprisal begin with a note that says so. Surprisal is the negative logarithm of the probability "
+        "that the model gave to what stands there: 0 bits is certainty, each bit halves the probability."
     )
     in_float32 = "ranks and entropies"
     joined = JoinedNumber(

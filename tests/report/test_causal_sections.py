@@ -61,6 +61,8 @@ def scores(clusters: float) -> Iterator[Score]:
         held = {"method": "ablate", "layer": 2, "head": 1, **own}
         yield score("syntax_relations", "bits", value + 0.1, at, **held)
         yield score("syntax_relations", "excess", value, at, control="random", **held)
+        yield score("syntax_relations", "top1_lost", value / 10, at, control="random", **held)
+        yield score("syntax_relations", "top1_excess", value / 10, at, control="random", **held)
     together = dims(relation="all of them")
     yield score("syntax_relations", "excess", 0.7, together, control="random", method="ablate", **own)
 
@@ -138,6 +140,9 @@ def test_what_later_layers_rebuild_and_what_heads_cost(tmp_path: Path) -> None:
     )
     assert "in 1: If:if->test; 0 without a verdict." in heads.answer
     assert "all chosen heads at once cost 0.700 [0.680, 0.720] bits" in heads.answer
+    assert heads.table is not None
+    shown = {(row[4].text, row[5].text): row[6].text for row in heads.table.cells()}
+    assert shown["here", "points of right subwords lost, difference from other heads"] == "4.000"
 
 
 def test_the_first_screen_goes_by_the_paired_excess_and_else_by_the_last_layer(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import polars as pl
 
@@ -81,26 +82,33 @@ def _answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
         )
 
 
+def _what(row: Mapping[str, Any]) -> str:
+    of = "other heads" if row["control"] else "the head"
+    return {
+        "bits": f"bits, ablated: {of}",
+        "excess": "bits, difference from other heads",
+        "apart": "bits, how much further than elsewhere",
+        "top1_lost": f"points of right subwords lost, ablated: {of}",
+        "top1_excess": "points of right subwords lost, difference from other heads",
+    }[row["metric"]]
+
+
 def _table(rows: pl.DataFrame) -> Table:
+    share = pl.col("metric").is_in(["top1_lost", "top1_excess"])
     return Table(
-        summary="Every relation, in bits a subword",
+        summary="Every relation, in bits a subword and points of right subwords",
         columns=[
             Column(title="Relation", value="relation"),
             Column(title="Model", value="shown"),
             Column(title="Layer", value="layer", format=COUNT),
             Column(title="Head", value="head", format=COUNT),
             Column(title="Where", value=lambda row: row["where"] or "everywhere"),
-            Column(
-                title="What",
-                value=lambda row: {
-                    "bits": f"ablated: {'other heads' if row['control'] else 'the head'}",
-                    "excess": "difference from other heads",
-                    "apart": "how much further than elsewhere",
-                }[row["metric"]],
-            ),
-            *scored("Bits", digits=3),
+            Column(title="What", value=_what),
+            *scored("Number", digits=3),
         ],
-        rows=rows.sort("relation", "where", "metric", maintain_order=True),
+        rows=rows.sort("relation", "where", "metric", maintain_order=True).with_columns(
+            pl.col("value", "ci_low", "ci_high") * pl.when(share).then(100.0).otherwise(1.0)
+        ),
     )
 
 

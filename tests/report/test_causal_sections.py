@@ -82,7 +82,7 @@ def test_the_first_sentence_says_what_is_used_and_what_is_held(tmp_path: Path) -
         "[+0.130, +0.170]); it merely holds block depth: a probe of layer 2 is right on 90.0 % of "
         "block depth (the commonest class 50.0 %), yet erasing it there costs +0.000 [-0.020, +0.020] bits "
         "beyond a random subspace, and +0.000 [-0.020, +0.020] at layer 2, where it is the most by "
-        "validation."
+        "validation (1 % of its surprisal is 0.030)."
     )
     assert "in call, it is 0.250 [0.230, 0.270] bits further than elsewhere" in figure.answer
     said = [row[2].text for row in figure.table.cells()]

@@ -212,7 +212,8 @@ def lead(model: str, found: Sequence[Erased]) -> str:
             f"a probe of layer {one.gain['layer'] if one.gain else '?'} is right on {share(one.accuracy)} % "
             f"of {one.name} (the commonest class {share(one.majority)} %), yet erasing it there costs "
             f"{bits(one.at_probe, sign='+')} bits beyond a random subspace, and "
-            f"{bits(one.excess, sign='+')} at layer {one.layer}, where it is the most by validation"
+            f"{bits(one.excess, sign='+')} at layer {one.layer}, where it is the most by "
+            f"validation{_least(one)}"
             for one in held
         )
         parts.append(f"merely holds {listed([one.name for one in held])}: {said}")
@@ -231,6 +232,13 @@ def lead(model: str, found: Sequence[Erased]) -> str:
 
 def _of(one: Erased) -> str:
     return "" if one.before is None else f" on top of {one.before['value']:.2f}"
+
+
+def _least(one: Erased) -> str:
+    """From where on a cost would count as use."""
+    if one.before is None:
+        return ""
+    return f" ({100 * NOTICEABLE:.0f} % of its surprisal is {NOTICEABLE * one.before['value']:.3f})"
 
 
 def bits(row: Row | None, sign: str = "") -> str:

@@ -369,10 +369,8 @@ _SPINS = "5000"
 """Turns that a thread of GNU's OpenMP waits awake, some microseconds. Beside none, observing on two cores
 took 0.79 of the time, and 1.24 where another process held one of them (with 100,000 turns: 0.75 and 3.9)."""
 
-
 _OBJECTS = 50_000
-"""New objects after which Python looks for garbage in cycles. By 700, its default, it looked 1,700 times in a
-run of 300 functions, mostly while libraries were imported, and found next to nothing."""
+"""New objects after which Python looks for garbage in cycles; by 700, its default, 1,700 times in a short run."""
 
 
 def main() -> None:

@@ -370,7 +370,7 @@ _SPINS = "5000"
 took 0.79 of the time, and 1.24 where another process held one of them (with 100,000 turns: 0.75 and 3.9)."""
 
 _OBJECTS = 50_000
-"""New objects after which Python looks for garbage in cycles; by 700, its default, 1,700 times in a short run."""
+"""New objects after which Python looks for garbage in cycles: by 700, its default, 1,700 times in a run."""
 
 
 def main() -> None:

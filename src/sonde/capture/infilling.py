@@ -9,6 +9,7 @@ from sonde.base.errors import InputError
 from sonde.capture.requests import Prepared
 from sonde.capture.row import Row
 from sonde.capture.union import Input
+from sonde.capture.windows import around_gap
 from sonde.models import LoadedModel
 
 
@@ -50,15 +51,13 @@ def infilled(
         )
     lead = loaded.special.added
     # The last subword of the gap is written, and never read.
-    room = context - len(lead) - (2 if signs.write is None else 3) - (stop - first - 1)
-    if room < 0:
+    room = context - len(lead) - (2 if signs.write is None else 3) + 1
+    if room < stop - first:
         raise InputError(
             f"item {item}: {stop - first} subwords that are left out are more than model {name!r} can take "
             "at once"
         )
-    # As much on either side of the gap as fits; what one side leaves the other takes.
-    before = min(first, max(room // 2, room - (len(ids) - stop)))
-    begin, end = first - before, min(len(ids), stop + room - before)
+    begin, end = around_gap(first, stop, len(ids), room)
     preceding = [signs.before, *ids[begin:first].tolist()]
     following = [signs.behind, *ids[stop:end].tolist()]
     sides = [*following, *preceding] if signs.reversed else [*preceding, *following]

@@ -14,7 +14,7 @@ from sonde.capture.requests import Prepared, Start, WordLookups
 from sonde.capture.row import Row
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.union import Input
-from sonde.capture.windows import bidirectional_windows, causal_windows
+from sonde.capture.windows import around_gap, bidirectional_windows, causal_windows
 from sonde.models import LoadedModel
 
 
@@ -198,12 +198,12 @@ class RowCutter:
                 f"item {prepared.item.item_id}: {stop - first} masked subwords are more than the "
                 f"{max(room, 0)} that model {name!r} can take at once"
             )
-        begin = max(0, min(first - (room - (stop - first)) // 2, len(ids) - room))
+        begin, end = around_gap(first, stop, len(ids), room)
         shown = (
             special.prefix,
             ids[begin:first],
             [special.gap.sign],
-            ids[stop : begin + room],
+            ids[stop:end],
             special.suffix,
         )
         before = np.array(special.gap.before, dtype=np.int64)

@@ -97,3 +97,24 @@ def _step(context: int, stride: float, step: int) -> int:
     if context < 1:
         raise UsageError(f"a context of {context} holds no subword; give the model at least 1")
     return min(step, context) if step else max(1, int(context * stride))
+
+
+def around_gap(first: int, stop: int, length: int, room: int) -> tuple[int, int]:
+    """The stretch of a text that is read around a gap: as much on either side as fits.
+
+    What one side has less of leaves its room to the other.
+
+    Args:
+        first: First position of the gap.
+        stop: One past its last.
+        length: Positions of the text.
+        room: Positions that fit, those of the gap included; at least as many as it has.
+
+    Returns:
+        Its first position and one past its last, those of the gap included.
+
+    >>> around_gap(4, 6, 20, 8), around_gap(1, 3, 20, 8), around_gap(17, 19, 20, 8), around_gap(1, 3, 5, 8)
+    ((1, 9), (0, 8), (12, 20), (0, 5))
+    """
+    begin = max(0, min(first - (room - (stop - first)) // 2, length - room))
+    return begin, min(length, begin + room)

@@ -46,7 +46,7 @@ class SurprisalOptions(ServerOptions):
     masked_items: Count = option(
         # Each costs a forward a subword.
         200,
-        "with pll or infill, items of a corpus and language at most; with pll, pairs of each task too",
+        "most items of a corpus and language with pll or infill, and most pairs of each task with pll",
     )
     masked_characters: Count = option(
         # Cost and memory grow with the square of it.

@@ -160,7 +160,7 @@ def _table(run: RunData, found: list[tuple[str, str, list[Erased]]], names: dict
             *_estimate("Erased, bits", "bits", 3),
             *_estimate("Random subspace, bits", "random", 3),
             *_estimate("Difference, bits", "excess", 3),
-            *_estimate("Right subwords lost beyond it, points", "answers", 2, 100),
+            *_estimate("Right subwords lost beyond a random subspace, points", "answers", 2, 100),
             *_estimate("Probe, %", "accuracy", 1, 100),
             *_estimate("Commonest class, %", "majority", 1, 100),
             Column(title="Subwords", value=lambda row: row["one"].excess["n"], format=COUNT),

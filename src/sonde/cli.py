@@ -225,9 +225,9 @@ def write_figures(
 @app.command(cls=Explained)
 @shown
 def label(
-    task: Annotated[str, typer.Argument(help="See `sonde list tasks`.")],
+    task: Annotated[list[str], typer.Argument(help="See `sonde list tasks`; several read a corpus once.")],
     corpus: Annotated[list[str], typer.Option("-c", "--corpus", help="A corpus by name.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
+    output: Annotated[str, typer.Option("-o", "--output", help="A file, or as labels/{task}.jsonl several.")],
     language: Languages = None,
     unit: Unit = None,
     limit: Limit = None,
@@ -249,12 +249,12 @@ def label(
 ) -> Shown:
     """Label a corpus; needs no model."""
     from sonde.executors import cores
-    from sonde.experiments.labelling import Labelling, write_label_file
+    from sonde.experiments.labelling import Labelling, write_label_files
     from sonde.experiments.overrides import selection_of
 
     selection = selection_of({"unit": unit, "languages": language, "limit": limit, "seed": seed})
     wanted = Labelling(
-        task=task,
+        task=task[0],
         corpora=tuple(corpus),
         selection=selection,
         raw=raw,
@@ -265,8 +265,9 @@ def label(
         address=address or "",
         workers=workers or cores(),
     )
-    rows = write_label_file(wanted, output)
-    return Shown({"rows": rows, "file": output}, lambda: typer.echo(f"{rows} rows in {output}"))
+    files = write_label_files(wanted, task, output)
+    told = "\n".join(f"{one['rows']} rows in {one['file']}" for one in files)
+    return Shown(files[0] if len(files) == 1 else {"files": files}, lambda: typer.echo(told))
 
 
 @app.command()

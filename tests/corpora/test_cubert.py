@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.label_files import write_label_file
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, Item, Selection, read_files, read_items
-from sonde.experiments.labelling import Labelling, write_label_file
+from sonde.experiments.labelling import Labelling
 from sonde.papers.cubert.subtokens import escaped, joined, unescaped
 from sonde.tasks import build
 from sonde.tasks._misuse import pointers

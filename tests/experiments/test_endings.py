@@ -20,7 +20,7 @@ from sonde.store.lock import held
 
 FAILING = {
     "run": ("sonde.experiments.run.run", ["run", "-c", "local:."]),
-    "label": ("sonde.experiments.labelling.write_label_file", ["label", "ocu", "-c", "local:.", "-o", "x"]),
+    "label": ("sonde.experiments.labelling.write_label_files", ["label", "ocu", "-c", "local:.", "-o", "x"]),
     "list": ("sonde.experiments.catalogue.catalogue", ["list", "lenses"]),
     "align": ("sonde.experiments.aligning.token_table", ["align", "x.py"]),
     "corpus": ("sonde.experiments.counting.count_corpus", ["corpus", "stats", "-c", "local:."]),

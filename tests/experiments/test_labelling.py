@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from sonde.base.errors import InputError
-from sonde.corpora import Selection
-from sonde.experiments.labelling import Labelling, write_label_file
+from sonde.base.errors import InputError, UsageError
+from sonde.corpora import Selection, select
+from sonde.experiments.labelling import Labelling, write_label_files
+from tests.label_files import write_label_file
 
 TASK = '''
 """Whether a function is long."""
@@ -109,3 +110,29 @@ def test_program_tokens_have_a_row_an_item_of_whatever_unit(project: Path) -> No
     files = Selection(unit="file")
     assert write_label_file(wanted("program_tokens", project / "code", raw=True, selection=files), out) == 60
     assert all(row["tokens"][-1] == "___EOS___" for row in rows(out))
+
+
+def test_several_tasks_read_a_corpus_once_and_write_a_file_each(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def counted(corpus: str, *more: object, **named: object) -> object:
+        read.append(corpus)
+        return select(corpus, *more, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("sonde.experiments.labelling.select", counted)
+    names = [str(project / "long.py"), "early_return"]
+    asked = wanted(names[0], project / "code", selection=Selection(near_duplicates=False))
+    with pytest.raises(UsageError, match=r"write \{task\} into the name"):
+        write_label_files(asked, names, str(project / "one.jsonl"))
+    with pytest.raises(InputError, match="early_return"):
+        write_label_files(asked, names, str(project / "out" / "{task}.jsonl"))
+    # What was labelled before one that fails is there.
+    before = rows(project / "out" / "long.jsonl")
+    assert read == [f"local:{project / 'code'}"]
+    write_label_file(asked, project / "alone.jsonl")
+    assert rows(project / "alone.jsonl") == before
+    raw = wanted(names[0], project / "code", raw=True)
+    found = write_label_files(raw, [names[0], "len"], str(project / "raw" / "{task}.jsonl"))
+    assert [(one["rows"], one["file"].name) for one in found] == [(60, "long.jsonl"), (60, "len.jsonl")]

@@ -17,10 +17,11 @@ from sonde import cli
 from sonde.base.errors import UsageError
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.labelling import Labelling, write_label_file
+from sonde.experiments.labelling import Labelling
 from sonde.experiments.run import run
 from sonde.report import build_report
 from sonde.tasks import TASKS
+from tests.label_files import write_label_file
 
 NAMED = [
     (["-m", "sonde/mini-decodr"], "unknown bundled model 'sonde/mini-decodr'; did you mean"),

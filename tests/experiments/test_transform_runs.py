@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
+import json
 import shlex
 import textwrap
 import tokenize
@@ -136,16 +137,96 @@ def test_who_has_read_the_original_has_seen_the_other_words(
     assert model.seen == {chosen.items[0].item_id}
 
 
-def test_pairs_in_other_words_are_other_pairs(decoder: Path, project: Path, tmp_path: Path) -> None:
-    for transform in ("none", "rename"):
-        asked = experiment(decoder, project, transform)
-        run(
-            dataclasses.replace(asked, options={"surprisal": {"pairs": "sri"}}),
-            Execution(output=tmp_path / transform),
-        )
-    (found,) = compare([tmp_path / "none", tmp_path / "rename"])
-    assert list(found.differences) == []
-    assert {one.reason for one in found.unpaired} == {"the data sets have no example in common"}
+def both_ways(asked: Experiment, folder: Path, transform: str = "rename") -> list[Path]:
+    """An experiment on the code as it was written, and in other words."""
+    for one in ("none", transform):
+        chosen = dataclasses.replace(asked.selection, transform=one)
+        run(dataclasses.replace(asked, selection=chosen), Execution(output=folder / one))
+    return [folder / "none", folder / transform]
+
+
+def label_tables(folder: Path, task: str) -> pl.DataFrame:
+    """The data set of a task."""
+    found = [one for one in folder.rglob("*.parquet") if "labels" in one.parts and task in str(one)]
+    (path,) = (one for one in found if not one.name.endswith(".inputs.parquet"))
+    return pl.read_parquet(path)
+
+
+def test_minimal_pairs_are_paired_with_those_of_the_code_as_written(
+    decoder: Path, modules: str, tmp_path: Path
+) -> None:
+    asked = dataclasses.replace(
+        experiment(decoder, Path("unused")), corpora=(modules,), options={"surprisal": {"pairs": "sri"}}
+    )
+    folders = both_ways(asked, tmp_path)
+    written, changed = (label_tables(one, "sri") for one in folders)
+    assert set(changed["example_id"]) <= set(written["example_id"])
+    assert set(changed["item_id"]).isdisjoint(written["item_id"])
+    (found,) = compare(folders)
+    assert found.unpaired == []
+    assert {one.shared for one in found.covered} == {changed["item_id"].n_unique()}
+    assert {one.score.metric for one in found.differences} >= {"preferred"}
+    assert all(one.score.n <= changed.height for one in found.differences)
+
+
+@pytest.mark.parametrize("task", ["idn", "sri"])
+def test_a_probe_is_held_against_the_same_examples_in_other_words(
+    task: str, decoder: Path, modules: str, tmp_path: Path
+) -> None:
+    asked = dataclasses.replace(
+        experiment(decoder, Path("unused"), lens="probe"),
+        corpora=(modules,),
+        tasks=(task,),
+        selection=Selection(limit=120),
+        options={"probe": {"controls": False}},
+    )
+    folders = both_ways(asked, tmp_path)
+    written, changed = (label_tables(one, task) for one in folders)
+    both = written.join(changed, on="example_id", suffix="_changed")
+    assert both.height == changed.height > 0.6 * written.height
+    assert both.select(pl.col("cluster") == pl.col("cluster_changed")).to_series().all()
+    assert both.select(pl.col("split") == pl.col("split_changed")).to_series().all()
+    texts = {
+        item: text
+        for folder in folders
+        for name in ("items", "inputs")
+        for item, text in pl.read_parquet(folder / f"{name}.parquet").select("item_id", "text").iter_rows()
+    }
+    for row in both.iter_rows(named=True):
+        before = texts[row["item_id"]][row["start"] : row["end"]]
+        after = texts[row["item_id_changed"]][row["start_changed"] : row["end_changed"]]
+        assert before == after or "v" in after
+    (found,) = compare(folders)
+    assert {one.score.metric for one in found.differences} >= {"accuracy"}
+    assert not [one for one in found.unpaired if "in common" in one.reason]
+    told = json.loads((folders[1] / "run.json").read_text())["data_sets"]
+    (report,) = (one for group in told.values() for one in group.values())
+    assert sum(report["in other words"].values()) == written.height
+
+
+@pytest.mark.slow
+def test_a_fine_tuning_is_held_against_the_same_examples_in_other_words(
+    encoder: Path, modules: str, tmp_path: Path
+) -> None:
+    asked = dataclasses.replace(
+        experiment(encoder, Path("unused"), lens="finetune"),
+        corpora=(modules,),
+        tasks=("misuse_repair",),
+        selection=Selection(limit=60),
+        options={
+            "finetune": {
+                "methods": "pretrained,bag_of_tokens",
+                "rates": "1e-3",
+                "epochs": "1",
+                "seeds": 2,
+                "cut": "window",
+            }
+        },
+    )
+    folders = both_ways(asked, tmp_path)
+    (found,) = compare(folders)
+    assert found.differences
+    assert found.unpaired == []
 
 
 def test_what_reads_files_is_refused(decoder: Path, project: Path, tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from sonde.base.errors import InputError, UnknownNameError
 from sonde.capture import HiddenStates, Pass, Plain, TokenScores
 from sonde.corpora import Selection, select
 from sonde.experiments.aligning import token_table
-from sonde.experiments.labelling import Labelling, write_label_file
+from sonde.experiments.labelling import Labelling
+from tests.label_files import write_label_file
 
 
 @pytest.fixture

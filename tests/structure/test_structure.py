@@ -105,8 +105,8 @@ WITHOUT_TORCH = {
     "importing": "import sonde, sonde.corpora, sonde.languages, sonde.tasks, sonde.report, sonde.cli",
     "labelling": """
 from pathlib import Path
-from sonde.experiments.labelling import Labelling, write_label_file
-write_label_file(Labelling(task="call_origin", corpora=("local:.",), raw=True), Path("labels.jsonl"))
+from sonde.experiments.labelling import Labelling, label
+label(Labelling(task="call_origin", corpora=("local:.",), raw=True)).write(Path("labels.jsonl"))
 """,
     "listing": """
 from sonde.experiments.catalogue import REGISTRIES, catalogue

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sonde.base.errors import UsageError
 from sonde.corpora._corpus import Item, item_id
 from sonde.languages import LANGUAGES
-from sonde.languages._transforms import COMMENTS, DOCSTRINGS, LAYOUT, MISLEAD, RENAME, SHUFFLE, Transforms
+from sonde.languages._transforms import DOCSTRINGS, MISLEAD, ChangedText, Transforms
 from sonde.languages._treesitter import TreeSitterLanguage
 
-_NEIGHBOURS = 20
+NEIGHBOURS = 20
 """Functions whose names may mislead in one before them."""
+
+SAME_AS_ANOTHER = "the same as another once changed"
 
 
 def transformed(
@@ -32,48 +34,58 @@ def transformed(
     """
     found: dict[str, Item] = {}
     for language in sorted({item.language for item in items}):
-        loaded = LANGUAGES.load(language)
-        if not isinstance(loaded, TreeSitterLanguage):
-            raise UsageError(f"transform = {transform!r} changes code, and {language!r} is none")
+        rules = Transforms(code_language(language, transform))
         mine = [item for item in items if item.language == language]
-        for item, text in _texts(mine, transform, seed, Transforms(loaded)):
-            if item.tags or item.given:
-                leave_out("labels of its own on characters", 1, item.path)
-            elif text == item.text:
-                leave_out(f"nothing to change by {transform}", 1, item.path)
-            elif not text:
-                leave_out(f"{transform} would not keep it", 1, item.path)
+        names = [rules.names(item.text) for item in mine] if transform == MISLEAD else []
+        for place, item in enumerate(mine):
+            behind = [*names[place + 1 :], *names[:place]][:NEIGHBOURS]
+            change = change_of(item, rules, transform, seed, behind)
+            if isinstance(change, str):
+                leave_out(change, 1, item.path)
+                continue
+            changed = in_other_words(item, change.text, transform)
+            if changed.item_id in found:
+                leave_out(SAME_AS_ANOTHER, 1, item.path)
             else:
-                name = item_id(text, language, item.unit)
-                changed = dataclasses.replace(item, item_id=name, text=text, original=item.item_id)
-                if name in found:
-                    leave_out("the same as another once changed", 1, item.path)
-                elif transform == DOCSTRINGS:
-                    found[name] = dataclasses.replace(changed, docstring="")
-                else:
-                    found[name] = changed
+                found[changed.item_id] = changed
     return tuple(found.values())
 
 
-def _texts(items: Sequence[Item], transform: str, seed: int, rules: Transforms) -> Iterator[tuple[Item, str]]:
-    """Each item with its changed text, its own where nothing is to be changed, none where it is not kept."""
-    names = [rules.names(item.text) for item in items] if transform == MISLEAD else []
-    for place, item in enumerate(items):
-        text = item.text
-        if transform == RENAME:
-            changed = rules.renamed(text, rules.neutral(text))
-        elif transform == SHUFFLE:
-            changed = rules.renamed(text, rules.shuffled(text, seed))
-        elif transform == MISLEAD:
-            behind = [*names[place + 1 :], *names[:place]][:_NEIGHBOURS]
-            changed = rules.renamed(text, rules.misleading(text, [one for some in behind for one in some]))
-        elif transform == LAYOUT:
-            changed = rules.laid_out(text)
-        elif transform == COMMENTS:
-            changed = rules.uncommented(text)
-        elif transform == DOCSTRINGS:
-            changed = rules.undocumented(text)
-        else:
-            changed = rules.swapped(text, seed)
-        kept = changed == text or rules.keeps(text, changed, transform)
-        yield item, changed if kept else ""
+def change_of(
+    item: Item, rules: Transforms, transform: str, seed: int, behind: Iterable[Sequence[str]] = ()
+) -> ChangedText | str:
+    """What a transform makes of an item's text, or why it makes nothing of it.
+
+    Args:
+        item: The item.
+        rules: Those of its language.
+        transform: One of `sonde.languages._transforms.TRANSFORMS`.
+        seed: Of what is drawn.
+        behind: What other functions call their variables, for names that mislead.
+    """
+    if item.tags or item.given:
+        return "labels of its own on characters"
+    change = rules.change(item.text, transform, seed, [name for names in behind for name in names])
+    if change.text == item.text:
+        return f"nothing to change by {transform}"
+    kept = change.text and rules.keeps(item.text, change.text, transform)
+    return change if kept else f"{transform} would not keep it"
+
+
+def in_other_words(item: Item, text: str, transform: str) -> Item:
+    """The item with a changed text, under an id of its own and with that of its original."""
+    name = item_id(text, item.language, item.unit)
+    docstring = "" if transform == DOCSTRINGS else item.docstring
+    return dataclasses.replace(item, item_id=name, text=text, original=item.item_id, docstring=docstring)
+
+
+def code_language(language: str, transform: str) -> TreeSitterLanguage:
+    """The language, whose texts a transform can change.
+
+    Raises:
+        UsageError: It is no code.
+    """
+    loaded = LANGUAGES.load(language)
+    if not isinstance(loaded, TreeSitterLanguage):
+        raise UsageError(f"transform = {transform!r} changes code, and {language!r} is none")
+    return loaded

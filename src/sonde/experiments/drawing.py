@@ -28,11 +28,14 @@ from sonde.store.rundir import label_path
 from sonde.tasks import (
     DRAWING,
     NO_PICKS,
+    OTHER_WORDS,
     PICKED,
     TASKS,
     Dataset,
     DrawingTask,
+    OtherWords,
     Picks,
+    Question,
     Repository,
     Spread,
     Task,
@@ -41,6 +44,7 @@ from sonde.tasks import (
     drawn_from,
     effective_clusters,
     gather_picks,
+    in_other_words_of,
     lack_of_clusters,
     more_clusters,
     needs_imports,
@@ -84,8 +88,11 @@ class DataSets:
 
 
 def pool_selection(selection: Selection) -> Selection:
-    """Of what data sets are drawn: all; a data set takes a share of each cluster and drops what repeats."""
-    return dataclasses.replace(selection, limit=None, per_cluster=0, near_duplicates=False)
+    """Of what data sets are drawn: all; a data set takes a share of each cluster and drops what repeats.
+
+    Of a transform too: the examples are those of the code as it was written, each in other words.
+    """
+    return dataclasses.replace(selection, limit=None, per_cluster=0, near_duplicates=False, transform="none")
 
 
 def unseen(group: Group) -> list[Item]:
@@ -110,7 +117,8 @@ def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item])
         SondeError: No task of the lens has a data set; the reason of the last.
     """
     progress, store = session.progress, session.store
-    size = session.experiment.selection.limit or DEFAULT_SIZE
+    selection = session.experiment.selection
+    size = selection.limit or DEFAULT_SIZE
     spread = dataclasses.replace(session.spread, worth=_WORTH_A_PROCESS)
     keys: dict[str, str] = {}
     refused: list[Refused] = []
@@ -121,7 +129,10 @@ def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item])
     # Taken once: a pool may hold every function of a corpus, and a lens has dozens of tasks.
     pool_key = fingerprint("pool", [(item.item_id, item.split) for item in pool])
     used: dict[str, Item] = {}
-    drawing = _Drawing(lens, group, pool, pool_key, size, store, spread, external)
+    words = None
+    if selection.transform != "none":
+        words = OtherWords(selection.transform, group.language, selection.seed, pool)
+    drawing = _Drawing(lens, group, pool, pool_key, size, store, spread, external, words)
     picks = drawing.picks(progress)
     with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
         for name in lens.tasks:
@@ -176,6 +187,7 @@ class _Drawing:
     store: PartStore
     spread: Spread
     external: ExternalTest | None
+    words: OtherWords | None
 
     def key(self, name: str) -> str:
         """Fingerprint of everything that can change the data set of a task."""
@@ -183,7 +195,9 @@ class _Drawing:
         language = version_of(self.group.language)
         version = TASKS.load(name).version + TASKS.source_hash(name)
         rules = (version, language, lens.mode, lens.quirks, lens.observing.options)
-        beside_it = (self.external.key,) if self.external else ()
+        beside_it = [self.external.key] if self.external else []
+        if self.words is not None:
+            beside_it += [OTHER_WORDS, self.words.transform]
         return fingerprint(
             "data set",
             DRAWING,
@@ -243,6 +257,8 @@ class _Drawing:
             made = self._build(name, picks)
             if self.external:
                 made = with_external(made, self.pool, self.external, self.group.language)
+            if self.words is not None and not self.lens.paired:
+                made = in_other_words_of(made, self.pool, self.words, self._question(name), self.spread)
             self.store.put(beside, key, items_frame([(self.group.corpus, made.inputs)]), {})
             self.store.put(relative, key, made.examples, {"report": dict(made.report)})
         examples = pl.read_parquet(self.store.path(relative), columns=["item_id"])
@@ -253,6 +269,10 @@ class _Drawing:
             tuple(items_from(pl.read_parquet(self.store.path(beside)))),
             notes.get("report", {}),
         )
+
+    def _question(self, name: str) -> Question:
+        lens = self.lens
+        return Question(name, lens.seed, lens.mode, frozenset(lens.quirks), self.around(TASKS.load(name)))
 
     def _build(self, name: str, picks: Picks) -> Dataset:
         lens, group, task = self.lens, self.group, TASKS.load(name)
@@ -266,6 +286,7 @@ class _Drawing:
                 mode=lens.mode,
                 quirks=frozenset(lens.quirks),
                 spread=self.spread,
+                words=self.words,
             )
         if isinstance(task, DrawingTask):
             files = read_files(group.corpus, (group.language,), Intake())

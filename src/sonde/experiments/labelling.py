@@ -1,10 +1,10 @@
-"""``sonde label``: a task's labels as a file, raw or as a balanced and split data set; needs no model."""
+"""``sonde label``: the labels of tasks as files, raw or as balanced and split data sets; needs no model."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,9 @@ from sonde.tasks import (
     languages_of,
     quirks_of,
 )
+
+TASK_HERE = "{task}"
+"""Stands in the name of a file for that of the task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,29 +123,89 @@ def label(wanted: Labelling) -> Labels:
         UsageError: The format does not hold labels of this task, or no cluster answers.
         InputError: A class has too few examples for a data set.
     """
-    form, task = FORMATS.load(wanted.form), TASKS.load(wanted.task)
-    if not isinstance(task, CorpusTask):
-        _check(task, form, wanted)
+    (labels,) = label_each(wanted, (wanted.task,))
+    return labels
+
+
+def label_each(wanted: Labelling, names: Sequence[str]) -> Iterator[Labels]:
+    """Label corpora for several tasks, which are read once; raises as `label`.
+
+    Args:
+        wanted: What to write of each; its task is not looked at.
+        names: Public names of the tasks, or paths to ``.py`` files.
+    """
+    form, tasks = FORMATS.load(wanted.form), [TASKS.load(name) for name in names]
+    for task in tasks:
+        if not isinstance(task, CorpusTask):
+            _check(task, form, wanted)
     for corpus in wanted.corpora:
         check_corpus(corpus)
     reach(wanted.executor, wanted.address, wanted.workers)
+    read = _Read(wanted, alone=len(tasks) == 1)
     with kept_processes(wanted.executor, wanted.workers):
-        if isinstance(task, CorpusTask):
-            rows = (row for corpus in wanted.corpora for row in _collected(task, corpus, wanted))
-            return Labels(task, form, collected=tuple(rows))
-        entries = (entry for corpus in wanted.corpora for entry in _entries(task, corpus, wanted))
-        return Labels(task, form, entries=tuple(entries))
+        for name, task in zip(names, tasks, strict=True):
+            asked = replace(wanted, task=name)
+            if isinstance(task, CorpusTask):
+                rows = (row for corpus in wanted.corpora for row in _collected(task, corpus, asked, read))
+                yield Labels(task, form, collected=tuple(rows))
+            else:
+                entries = (one for corpus in wanted.corpora for one in _entries(task, corpus, asked, read))
+                yield Labels(task, form, entries=tuple(entries))
 
 
-def write_label_file(wanted: Labelling, output: Path) -> int:
-    """Label corpora and write one file; raises as `label`.
+def write_label_files(wanted: Labelling, names: Sequence[str], output: str) -> list[dict[str, Any]]:
+    """Label corpora and write a file a task; raises as `label`.
+
+    Args:
+        wanted: As for `label_each`; so are the names.
+        names: The tasks.
+        output: The file; of several tasks its name holds `TASK_HERE`, for which each name stands.
 
     Returns:
-        Number of labels.
+        ``rows`` and ``file`` of each: how many labels it holds.
     """
-    labels = label(wanted)
-    labels.write(output)
-    return len(labels)
+    public = [TASKS.public(name) for name in names]
+    files = [Path(output.replace(TASK_HERE, name)) for name in public]
+    if len(set(files)) < len(names):
+        raise UsageError(
+            f"{len(names)} tasks are as many files: write {TASK_HERE} into the name, as -o "
+            f"labels/{TASK_HERE}.jsonl, and each task once"
+        )
+    found: list[dict[str, Any]] = []
+    for file, labels in zip(files, label_each(wanted, names), strict=True):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        labels.write(file)
+        found.append({"rows": len(labels), "file": file})
+    return found
+
+
+class _Read:
+    """What of the corpora is read for all tasks.
+
+    Args:
+        wanted: What is asked for.
+        alone: Whether there is one task, for which nothing needs to be kept.
+    """
+
+    def __init__(self, wanted: Labelling, *, alone: bool) -> None:
+        self._wanted, self._alone = wanted, alone
+        self._pools: dict[str, Sequence[Item]] = {}
+        self._items: dict[str, Sequence[Item]] = {}
+
+    def pool(self, corpus: str) -> Sequence[Item]:
+        """Of what data sets are drawn."""
+        if corpus not in self._pools:
+            selection = pool_selection(self._wanted.selection)
+            self._pools[corpus] = select(corpus, selection, spread=self._wanted.spread).items
+        return self._pools[corpus]
+
+    def items(self, corpus: str) -> Iterable[Item]:
+        """The items chosen; raw, every item in the corpus's order, or the first of each language."""
+        if self._alone:
+            return _items(corpus, self._wanted)
+        if corpus not in self._items:
+            self._items[corpus] = tuple(_items(corpus, self._wanted))
+        return self._items[corpus]
 
 
 def _check(task: Task, form: FileFormat, wanted: Labelling) -> None:
@@ -157,9 +220,9 @@ def _check(task: Task, form: FileFormat, wanted: Labelling) -> None:
             raise UnknownNameError(f"quirk of task {task.name!r}", quirk, known)
 
 
-def _collected(task: CorpusTask, corpus: str, wanted: Labelling) -> Iterable[Mapping[str, Any]]:
+def _collected(task: CorpusTask, corpus: str, wanted: Labelling, read: _Read) -> Iterable[Mapping[str, Any]]:
     if isinstance(task, RowTask):
-        answers = wanted.spread.over(_rows, (wanted.task, wanted.mode), _items(corpus, wanted))
+        answers = wanted.spread.over(_rows, (wanted.task, wanted.mode), read.items(corpus))
         return (row for _, row in answers)
     return task.collect(read_files(corpus, wanted.selection.languages, Intake()), mode=wanted.mode)
 
@@ -172,14 +235,13 @@ def _rows(part: ItemChunk[tuple[str, str], Item]) -> list[dict[str, Any]]:
     return [task.row(item, mode=mode) for item in part.items]
 
 
-def _entries(task: Task, corpus: str, wanted: Labelling) -> Iterable[Labelled]:
+def _entries(task: Task, corpus: str, wanted: Labelling, read: _Read) -> Iterable[Labelled]:
     if wanted.raw or FORMATS.load(wanted.form).whole or task.target == "relation":
-        return _labelled(task, corpus, _items(corpus, wanted), wanted)
-    return _data_sets(corpus, wanted)
+        return _labelled(task, corpus, read.items(corpus), wanted)
+    return _data_sets(corpus, wanted, read.pool(corpus))
 
 
 def _items(corpus: str, wanted: Labelling) -> Iterable[Item]:
-    """The items chosen; raw, every item in the corpus's order, or the first of each language."""
     selection = wanted.selection
     if not wanted.raw:
         return select(corpus, selection, spread=wanted.spread).items
@@ -213,9 +275,8 @@ def _labelled(task: Task, corpus: str, items: Iterable[Item], wanted: Labelling)
         yield Labelled(item, tuple(table.iter_rows(named=True)))
 
 
-def _data_sets(corpus: str, wanted: Labelling) -> Iterator[Labelled]:
+def _data_sets(corpus: str, wanted: Labelling, pool: Sequence[Item]) -> Iterator[Labelled]:
     """The examples of one data set a language, in its order."""
-    pool = select(corpus, pool_selection(wanted.selection), spread=wanted.spread).items
     for language in sorted({item.language for item in pool}):
         made = build(
             wanted.task,

@@ -233,6 +233,7 @@ class Together:
             key = next((name for name in ("example_id", "query_id") if name in first.columns), None)
             if key is not None:
                 first = first.join(second.select(key), on=key, how="semi", maintain_order="left")
+                second = first.select(key).join(second, on=key, how="inner", maintain_order="left")
                 if first.is_empty():
                     self._refuse(task, "the data sets have no example in common")
                     continue

@@ -87,3 +87,15 @@ def blank(text: str) -> Bool[np.ndarray, " character"]:
     """Which characters of a text are blank."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     return _BLANKS[np.minimum(codes, len(_BLANKS) - 1)]
+
+
+def in_common(one: str, other: str) -> int:
+    """How many characters two texts have in common at their beginnings."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

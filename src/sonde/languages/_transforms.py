@@ -15,6 +15,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import pairwise
+from typing import NamedTuple
 
 from sonde.base.fingerprint import unit_hash
 from sonde.languages._bugs import Bugs
@@ -26,6 +27,8 @@ from sonde.languages._treesitter import TreeSitterLanguage
 RENAME, SHUFFLE, MISLEAD = "rename", "shuffle", "mislead"
 LAYOUT, COMMENTS, DOCSTRINGS, SWAP = "layout", "comments", "docstrings", "swap"
 TRANSFORMS = (RENAME, SHUFFLE, MISLEAD, LAYOUT, COMMENTS, DOCSTRINGS, SWAP)
+IN_ORDER = (RENAME, SHUFFLE, MISLEAD, LAYOUT, COMMENTS)
+"""Those that leave as many code tokens in the same order."""
 
 _SIGIL = re.compile(r"^\W*")
 _MEMBER = re.compile(r"(\.|->|::)\s*$")
@@ -53,6 +56,13 @@ _DOING = frozenset(("(", "{", "++", "--", ":", "`", "<-", "=>"))
 _INDENT = 4
 
 
+class ChangedText(NamedTuple):
+    """What a transform makes of a text, and how it calls the variables that it renames."""
+
+    text: str
+    names: Mapping[str, str] = {}
+
+
 class Transforms:
     """The changes of texts of one language.
 
@@ -62,6 +72,27 @@ class Transforms:
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
+
+    def change(self, text: str, transform: str, seed: int = 0, others: Sequence[str] = ()) -> ChangedText:
+        """What one of `TRANSFORMS` makes of a text; the text itself where there is nothing to change.
+
+        Args:
+            text: The text.
+            transform: The name of the transform.
+            seed: Of what is drawn.
+            others: What other functions call their variables, for names that mislead.
+        """
+        if transform in (RENAME, SHUFFLE, MISLEAD):
+            if transform == RENAME:
+                names = self.neutral(text)
+            else:
+                names = self.shuffled(text, seed) if transform == SHUFFLE else self.misleading(text, others)
+            return ChangedText(self.renamed(text, names), names)
+        if transform == LAYOUT:
+            return ChangedText(self.laid_out(text))
+        if transform == SWAP:
+            return ChangedText(self.swapped(text, seed))
+        return ChangedText(self.uncommented(text) if transform == COMMENTS else self.undocumented(text))
 
     def names(self, text: str) -> tuple[str, ...]:
         """Names of variables of a text that may be called otherwise, by their first places.
@@ -257,7 +288,7 @@ def _words_beside(text: str, token: TextPlace, places: Set[int]) -> Iterator[str
 
     Of a string in which code stands every word counts. What follows a dot or an arrow is a member.
     """
-    if _MEMBER.search(text[max(0, token.start - 8) : token.start]) or token.start in places:
+    if _is_member(text, token) or token.start in places:
         return
     if token.surface[-1:] not in "\"'`/":
         yield _bare(token.surface)
@@ -265,6 +296,25 @@ def _words_beside(text: str, token: TextPlace, places: Set[int]) -> Iterator[str
         for found in _WORD.finditer(token.surface):
             if token.start + found.start() not in places:
                 yield found.group()
+
+
+def renamed_token(text: str, token: TextPlace, names: Mapping[str, str]) -> str | None:
+    """What stands for a code token where variables are called otherwise; None where it holds one inside.
+
+    What follows a dot or an arrow is a member, which keeps its name.
+    """
+    if token.surface in names:
+        return token.surface if _is_member(text, token) else names[token.surface]
+    bare = {_bare(name) for name in names}
+    return (
+        None
+        if bare.intersection(_WORD.findall(token.surface)) and not _is_member(text, token)
+        else token.surface
+    )
+
+
+def _is_member(text: str, token: TextPlace) -> bool:
+    return _MEMBER.search(text[max(0, token.start - 8) : token.start]) is not None
 
 
 def _plain(

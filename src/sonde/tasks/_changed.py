@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sonde.languages._edits import TextPlace
+from sonde.languages._text import in_common
 
 Place = tuple[int, int]
 """First character and one past the last."""
@@ -26,9 +27,9 @@ def changed_places(
         tokens: Code tokens of the first, in text order.
         other_tokens: Those of the second.
     """
-    before = _common(one, other)
+    before = in_common(one, other)
     most = min(len(one), len(other)) - before
-    behind = min(_common(one[::-1], other[::-1]), most)
+    behind = min(in_common(one[::-1], other[::-1]), most)
     texts = ((one, tokens), (other, other_tokens))
     # A border that is moved out of a token of one text may then lie inside one of the other.
     while (start := min(_begin(of, before) for _, of in texts)) < before:
@@ -38,18 +39,6 @@ def changed_places(
     if min(len(one), len(other)) - behind <= before:
         behind, before = _with_neighbour(texts, before, behind)
     return (before, len(one) - behind), (before, len(other) - behind)
-
-
-def _common(one: str, other: str) -> int:
-    """How many characters two texts have in common at their beginnings."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _begin(tokens: Sequence[TextPlace], place: int) -> int:

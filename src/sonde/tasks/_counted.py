@@ -6,7 +6,7 @@ Counted is on functions of other clusters alone, so that a text never counts its
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,10 +44,19 @@ class Counted:
         language: Their language.
         seed: Deals clusters to parts.
         spread: Processes that read functions.
+        shown: Shows the functions that are counted otherwise.
     """
 
-    def __init__(self, items: Sequence[Item], language: str, seed: int, spread: Spread) -> None:
-        read = [*spread.over(_surfaces, language, items[:_READ])]
+    def __init__(
+        self,
+        items: Sequence[Item],
+        language: str,
+        seed: int,
+        spread: Spread,
+        shown: Callable[[Iterable[Item]], Iterable[Item]] | None = None,
+    ) -> None:
+        first = items[:_READ]
+        read = [*spread.over(_surfaces, language, shown(first) if shown else first)]
         clusters = sorted(
             {item.cluster for item in items}, key=lambda name: (unit_hash(seed, "counted", name), name)
         )

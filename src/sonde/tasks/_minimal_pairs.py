@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
@@ -37,6 +37,7 @@ from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._examples import Dataset
 from sonde.tasks._given import is_given
 from sonde.tasks._mutation import ORIGINAL, Mutation, Surroundings, mutated
+from sonde.tasks._other_words import OtherWords
 from sonde.tasks._pool import Pool, pool_of
 from sonde.tasks._published import as_asked
 from sonde.tasks._task import Task
@@ -80,11 +81,19 @@ _QUOTED, _NAMED = re.compile(r"`([^`]*)`"), re.compile(r"[\w\"']")
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One text of a pair, before it is measured."""
+    """One text of a pair, before it is measured.
+
+    Attributes:
+        item: The text.
+        label: The class that the task gives it.
+        place: Where the texts differ, if the task says so.
+        written: With `OtherWords`, the id of the item before them.
+    """
 
     item: Item
     label: str
     place: Place | None = None
+    written: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +104,7 @@ class _Pair:
     original: _Side
     mutant: _Side
     edit: str = ""
+    written: str = ""
 
 
 def paired(task: Task) -> bool:
@@ -112,6 +122,7 @@ def build_pairs(
     mode: str = "corrected",
     quirks: AbstractSet[str] = frozenset(),
     spread: Spread = ONE,
+    words: OtherWords | None = None,
 ) -> Dataset:
     """Make the minimal pairs of a task.
 
@@ -128,6 +139,7 @@ def build_pairs(
         mode: ``"corrected"`` or ``"paper"``.
         quirks: Single quirks beside the mode's preset.
         spread: Processes that read functions; any number gives the same pairs.
+        words: Brings the pairs over to other words, each under its id; what cannot be is left out.
 
     Raises:
         UsageError: The task gives no pairs, or the items bring labels of their own for it.
@@ -146,19 +158,23 @@ def build_pairs(
     asked = DatasetRequest(task, size, seed, language, mode, quirks, {})
     counts: Counter[str] = Counter()
     pairs = list(islice(_pairs(task_name, pool, asked, spread, counts), size))
+    left_out: Counter[str] = Counter()
+    if words is not None:
+        pairs = list(_in_other_words(pairs, words, left_out))
     if len(pairs) < SMALLEST:
+        lost = f" and {left_out.total()} cannot be brought over to other words" if left_out else ""
         raise InputError(
             f"task {task.name!r} in {language}: {len(pairs)} functions have a place for the fault, of "
-            f"{counts['read']} functions read; draw from more code"
+            f"{counts['read']} functions read{lost}; draw from more code"
         )
-    counted = _counted(pool, language, seed, spread)
+    counted = _counted(pool, language, seed, spread, words)
     edits = facet_of(language, "edits", Edits)
     rows = [row for pair in pairs for row in _rows(pair, task, edits, counted)]
     derived = {
         side.item.item_id: side.item
         for pair in pairs
         for side in (pair.original, pair.mutant)
-        if side.item is not pair.source
+        if words is not None or side.item is not pair.source
     }
     report = {
         "asked": size,
@@ -167,6 +183,7 @@ def build_pairs(
         "dropped": dict(pool.dropped),
         "counted": counted.functions,
         **counts,
+        **({"in other words": {"kept": len(pairs), **left_out}} if words is not None else {}),
     }
     return Dataset(
         task=task.name,
@@ -178,9 +195,28 @@ def build_pairs(
 
 
 @functools.lru_cache(maxsize=1)
-def _counted(pool: Pool, language: str, seed: int, spread: Spread) -> Counted:
+def _counted(pool: Pool, language: str, seed: int, spread: Spread, words: OtherWords | None) -> Counted:
     """Made once for all tasks: those of a run draw from one pool."""
-    return Counted(pool.items, language, seed, spread)
+    return Counted(pool.items, language, seed, spread, words.shown if words else None)
+
+
+def _in_other_words(pairs: Iterable[_Pair], words: OtherWords, left_out: Counter[str]) -> Iterator[_Pair]:
+    """The pairs over the changed functions, with the same faults in them."""
+    for pair in pairs:
+        sides: list[_Side] = []
+        for side in (pair.original, pair.mutant):
+            # Behind a function and a new line stand the words that are put beside it.
+            end = None if side.place is None else side.place[0] - 1
+            changed = words.item(pair.source, side.item, end)
+            if isinstance(changed, str):
+                left_out[changed] += 1
+                break
+            apart = len(changed.text) - len(side.item.text)
+            place = None if side.place is None else (side.place[0] + apart, side.place[1] + apart)
+            sides.append(_Side(changed, side.label, place, side.item.item_id))
+        source = words.item(pair.source, pair.source)
+        if len(sides) == 2 and not isinstance(source, str):
+            yield _Pair(source, sides[0], sides[1], pair.edit, pair.source.item_id)
 
 
 def _pairs(
@@ -270,9 +306,10 @@ def _rows(pair: _Pair, task: Task, edits: Edits, counted: Counted) -> Iterator[t
     ]
     for place, side, of, word in zip(places, sides, tokens, alone, strict=True):
         original = side is pair.original
+        written = pair.written or pair.source.item_id, side.written or side.item.item_id
         frequency = None if None in alone else counted.frequency(pair.source.cluster, word or "")
         yield (
-            fingerprint("pair", task.name, task.version, pair.source.item_id, side.item.item_id),
+            fingerprint("pair", task.name, task.version, *written),
             side.item.item_id,
             pair.source.item_id,
             original,

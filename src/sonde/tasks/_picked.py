@@ -55,6 +55,28 @@ class Question:
     repositories: Mapping[str, Repository]
 
 
+def places_of(
+    task: Task, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: AbstractSet[str]
+) -> list[Pick]:
+    """All places of an item that a task labels."""
+    if isinstance(task, ItemLabels) and task.schema is LABEL_SCHEMA:
+        labelled = task.label_rows(item, repositories, mode=mode, quirks=quirks)
+        return [Pick(start, end, label, value) for start, end, label, value in labelled if label is not None]
+    table = task.label([item], repositories, mode=mode, quirks=quirks)[item.item_id]
+    return [
+        Pick(
+            row["start"],
+            row["end"],
+            row["label"],
+            row["value"],
+            row.get("other_start"),
+            row.get("other_end"),
+        )
+        for row in table.iter_rows(named=True)
+        if row["label"] is not None
+    ]
+
+
 def picks_of(
     task: Task,
     item: Item,
@@ -65,23 +87,7 @@ def picks_of(
     quirks: AbstractSet[str],
 ) -> tuple[Pick, ...]:
     """The places of an item: one of each class, for tokens one of each class and surface, by hash."""
-    if isinstance(task, ItemLabels) and task.schema is LABEL_SCHEMA:
-        labelled = task.label_rows(item, repositories, mode=mode, quirks=quirks)
-        rows = [Pick(start, end, label, value) for start, end, label, value in labelled if label is not None]
-    else:
-        table = task.label([item], repositories, mode=mode, quirks=quirks)[item.item_id]
-        rows = [
-            Pick(
-                row["start"],
-                row["end"],
-                row["label"],
-                row["value"],
-                row.get("other_start"),
-                row.get("other_end"),
-            )
-            for row in table.iter_rows(named=True)
-            if row["label"] is not None
-        ]
+    rows = places_of(task, item, repositories, mode=mode, quirks=quirks)
     if task.target == "item":
         return tuple(rows)
     tokens = task.target == "span"

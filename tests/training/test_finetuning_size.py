@@ -13,6 +13,7 @@ import peft
 import pytest
 import torch
 from datasets import Dataset
+from safetensors.torch import load_file
 from tests.training.test_finetuning import TINY, pattern, read_without_dropout, specs, split, texts
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
@@ -21,7 +22,7 @@ from sonde.base.errors import UsageError
 from sonde.models import ModelSpec, load_model
 from sonde.training.finetuning.batches import order
 from sonde.training.finetuning.data import Data, read_all, reader_of
-from sonde.training.finetuning.fit import rate_factor
+from sonde.training.finetuning.fit import CHECKPOINT, rate_factor
 from sonde.training.finetuning.heads import OwnHead
 from sonde.training.finetuning.model import headed
 from sonde.training.finetuning.recipe import BFLOAT16
@@ -163,6 +164,7 @@ def test_weights_that_do_not_move_may_be_half(
         ({"weights": BFLOAT16}, "small steps vanish in half precision"),
         ({"lora_rank": 4, "frozen": True}, "leave out finetune.frozen"),
         ({"lora_rank": 4, "pointer_epochs": 1}, "leave out finetune.pointer_epochs"),
+        ({"fsdp": True}, "give finetune.processes 2 or more"),
     ],
 )
 def test_what_excludes_each_other_is_one_line(
@@ -173,18 +175,52 @@ def test_what_excludes_each_other_is_one_line(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("fsdp", [False, True])
 @pytest.mark.parametrize("lora", [0, 4])
 def test_two_processes_give_the_curve_of_one(
-    lora: int, specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    lora: int, fsdp: bool, specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
 ) -> None:
     """Batches of odd sizes among them, so that the two read different numbers of examples."""
     spec = read_without_dropout(specs("bert"), tmp_path / "model")
-    recipe = dataclasses.replace(TINY, dropout=0.0, precision="float32", epochs=2, batch=7, lora_rank=lora)
+    recipe = dataclasses.replace(
+        TINY, dropout=0.0, precision="float32", epochs=2, batch=7, lora_rank=lora, at_once=3, checkpoint=5
+    )
     one = tune(spec, pattern, recipe, tmp_path / "one")
-    two = tune(spec, pattern, dataclasses.replace(recipe, processes=2), tmp_path / "two")
+    two = tune(spec, pattern, dataclasses.replace(recipe, processes=2, fsdp=fsdp), tmp_path / "two")
     assert len(one.courses[one.setting]) == len(two.courses[two.setting]) == 2
     for own, other in zip(one.courses[one.setting], two.courses[two.setting], strict=True):
         assert own.loss == pytest.approx(other.loss, abs=1e-5)
         assert own.valid_loss == pytest.approx(other.valid_loss, abs=1e-4)
     np.testing.assert_allclose(one.test.probability, two.test.probability, atol=1e-4)
     assert (two.folder / "head.json").is_file()
+    saved = [load_file(found.folder / "model.safetensors") for found in (one, two)]
+    assert saved[0].keys() == saved[1].keys()
+    for name, weight in saved[0].items():
+        torch.testing.assert_close(weight, saved[1][name], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_training_of_shared_weights_goes_on_with_another_number_of_processes(
+    specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+) -> None:
+    """What is written is whole: the first epoch is trained by two, the second by one."""
+    spec = read_without_dropout(specs("bert"), tmp_path / "model")
+    recipe = dataclasses.replace(TINY, dropout=0.0, precision="float32", epochs=2, batch=6, patience=9)
+    whole = tune(spec, pattern, recipe, tmp_path / "whole")
+    folder = tmp_path / "stopped"
+    shared = dataclasses.replace(recipe, processes=2, fsdp=True)
+    steps = -(-len(pattern.train) // 6)
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(step: int) -> None:
+        if step == steps + 1:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        tune(spec, pattern, shared, folder, on_step=stop)
+    assert (folder / "setting-0" / CHECKPOINT).is_file()
+    on = tune(spec, pattern, recipe, folder)
+    for own, other in zip(whole.courses[whole.setting], on.courses[on.setting], strict=True):
+        assert own.loss == pytest.approx(other.loss, abs=1e-5)

@@ -28,7 +28,7 @@ from sonde.lenses.attention.words import Edges, given_split, read_item
 from sonde.results import Score, share_rows
 from sonde.results.columns import Columns, schema_of
 
-ITEMS = 200
+ITEMS = 100
 """Items that are looked at: enough for shares, as each has tens of relations; each is read once more."""
 
 DRAWN = 16

@@ -109,6 +109,11 @@ class FinetuneOptions(BaselineOptions):
         _DEFAULT.processes,
         "processes that share each batch, each on a device of its own where there are several",
     )
+    fsdp: bool = scoring_option(
+        _DEFAULT.fsdp,
+        "share weights, gradients and what the optimiser keeps out among the processes (FSDP), for a model "
+        "that is trained whole and does not fit into one device",
+    )
     precision: Annotated[str, OneOf(PRECISIONS)] = scoring_option(
         _DEFAULT.precision, "of products in training; auto is bfloat16 where the device multiplies in it"
     )

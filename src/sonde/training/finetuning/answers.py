@@ -82,7 +82,7 @@ def answer(
     portions = portions or Portions(device)
     size = len(encoded)
     pointer = isinstance(model.head, PointerHead)
-    each = model.head if isinstance(model.head, TokenHead) else None
+    each = isinstance(model.head, TokenHead)
     width = 2 if isinstance(model.head, PointerHead) else model.head.classes
     probability = np.zeros((size, width))
     predicted = np.zeros(size, np.int64)
@@ -92,9 +92,7 @@ def answer(
 
     def read(some: Sequence[int]) -> tuple[Batch, Tensor, Tensor | None]:
         batch = collate(some, encoded, pad, device)
-        states = model.read(batch)
-        logits = model.head(states, batch).float()
-        return batch, logits, None if each is None else each.places(states, batch, logits)
+        return batch, *model.answers(batch)
 
     fitted = (portions.done(rows, encoded, read) for rows in by_length(encoded, _AT_ONCE))
     for rows, (batch, found, places) in chain.from_iterable(fitted):

@@ -13,6 +13,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from sonde.base.errors import InputError, StoreError
+from sonde.training.finetuning.sharded import in_parts, optimiser_in_parts, whole
+from sonde.training.finetuning.together import is_first
 
 
 @dataclass(slots=True)
@@ -73,18 +75,15 @@ def best_of(history: Sequence[Epoch]) -> Epoch:
 def write(
     path: Path, course: TrainingState, model: torch.nn.Module, optimiser: torch.optim.Optimizer
 ) -> None:
-    """Write a checkpoint in the place of the last one.
+    """Write a checkpoint in the place of the last one; of several processes the first does.
 
     Raises:
         StoreError: It could not be written; the last one stands.
     """
-    state = {
-        "course": asdict(course),
-        "model": moving(model),
-        "optimiser": optimiser.state_dict(),
-        **random_state(),
-    }
-    replacing(path, lambda temporary: torch.save(state, temporary))
+    held = whole({"model": moving(model), "optimiser": optimiser.state_dict()})
+    state = {"course": asdict(course), **held, **random_state()}
+    if is_first():
+        replacing(path, lambda temporary: torch.save(state, temporary))
 
 
 def read(path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> TrainingState:
@@ -98,7 +97,7 @@ def read(path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -
     state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     try:
         put_back(model, state["model"])
-        optimiser.load_state_dict(state["optimiser"])
+        optimiser.load_state_dict(optimiser_in_parts(state["optimiser"], optimiser))
     except (RuntimeError, ValueError, KeyError) as error:
         raise InputError(f"checkpoint {path} is of another architecture; delete it and run again") from error
     set_random_state(state)
@@ -121,14 +120,16 @@ def set_random_state(state: Mapping[str, Any]) -> None:
 
 
 def write_weights(path: Path, model: torch.nn.Module) -> None:
-    """Write the weights of a body and its head, as far as they are trained.
+    """Write the weights of a body and its head that are trained; of several processes the first does.
 
     Raises:
         StoreError: They could not be written.
     """
-    # Tied weights share their memory, which safetensors does not take.
-    weights = {name: weight.detach().cpu().clone().contiguous() for name, weight in moving(model).items()}
-    replacing(path, lambda temporary: save_file(weights, temporary))
+    held = whole(moving(model))
+    if is_first():
+        # Tied weights share their memory, which safetensors does not take.
+        weights = {name: weight.detach().cpu().clone().contiguous() for name, weight in held.items()}
+        replacing(path, lambda temporary: save_file(weights, temporary))
 
 
 def read_weights(path: Path, model: torch.nn.Module) -> None:
@@ -148,7 +149,7 @@ def put_back(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> Non
     Raises:
         RuntimeError: They are another architecture's.
     """
-    lost, more = model.load_state_dict(weights, strict=False)
+    lost, more = model.load_state_dict(in_parts(weights, model), strict=False)
     if more or not set(lost) <= _still(model):
         raise RuntimeError("weights of another architecture")
 

@@ -18,7 +18,8 @@ from sonde.training.finetuning.data import Encoded
 from sonde.training.finetuning.model import HeadedModel
 from sonde.training.finetuning.portions import Portions
 from sonde.training.finetuning.recipe import FineTuning
-from sonde.training.finetuning.together import add_up, is_first, own_part, wait
+from sonde.training.finetuning.sharded import is_sharded
+from sonde.training.finetuning.together import add_up, own_part, wait, world
 from sonde.training.precision import in_bfloat16
 
 CHECKPOINT, BEST = "checkpoint.pt", "best.safetensors"
@@ -83,7 +84,7 @@ def fit(
                 total += _update(model, rows, train, pad, optimiser, recipe, portions)
                 course.position += 1
                 course.step += 1
-                if course.step % recipe.checkpoint == 0 and course.position < len(batches) and is_first():
+                if course.step % recipe.checkpoint == 0 and course.position < len(batches):
                     course.total = float(total)
                     checkpoint.write(folder / CHECKPOINT, course, model, optimiser)
                 if on_step is not None:
@@ -92,10 +93,9 @@ def fit(
             course.epoch, course.position = course.epoch + 1, 0
             course.history.append(Epoch(course.epoch, float(total) / len(train), seen.share, seen.loss))
             course.total = 0.0
-            if is_first():
-                if course.best is course.history[-1]:
-                    checkpoint.write_weights(folder / BEST, model)
-                checkpoint.write(folder / CHECKPOINT, course, model, optimiser)
+            if course.best is course.history[-1]:
+                checkpoint.write_weights(folder / BEST, model)
+            checkpoint.write(folder / CHECKPOINT, course, model, optimiser)
             wait()
     return course
 
@@ -122,24 +122,31 @@ def _update(
     """
     device = next(model.parameters()).device
     before = checkpoint.random_state()
+    sharded = is_sharded(model)
+    # Where gradients are averaged over the processes, and have to be added up.
+    share = (world() if sharded else 1) / len(rows)
 
-    def gradients(some: Sequence[int]) -> Tensor:
+    def gradients(some: Sequence[int], counts: float = 1.0) -> Tensor:
         batch = collate(some, train, pad, device)
         with torch.autocast(device.type, torch.bfloat16, enabled=in_bfloat16(recipe.precision, device)):
             loss = model.head.loss(model(batch), batch)
-        (loss * (len(some) / len(rows))).backward()
-        return loss.detach().double() * len(some)
+        (loss * (len(some) * share * counts)).backward()
+        return loss.detach().double() * (len(some) * counts)
 
     def again() -> None:
         optimiser.zero_grad(set_to_none=True)
         checkpoint.set_random_state(before)
 
     own = own_part(rows)
-    losses = portions.done(own, train, gradients, again) if len(own) else []
+    losses = [loss for _, loss in portions.done(own, train, gradients, again)] if len(own) else []
+    if sharded:
+        # A layer is put together by all processes at once, so each has to read as often as the others.
+        most = portions.number(-(-len(rows) // world()))
+        losses += [gradients(rows[:1], 0.0) for _ in range(most - len(losses))]
     total = torch.zeros((), dtype=torch.float64, device=device)
-    for _, loss in losses:
+    for loss in losses:
         total += loss
-    total = add_up(model, total)
+    total = add_up(model, total, gradients=not sharded)
     nn.utils.clip_grad_norm_([one for one in model.parameters() if one.requires_grad], recipe.clip)
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)

@@ -24,7 +24,7 @@ class TrainingMemory:
     Attributes:
         parameters: Weights of the body.
         trained: Weights that move.
-        weights: Bytes of all weights.
+        weights: Bytes of the weights that a device holds; of shared ones without the layer that runs.
         moving: Bytes of gradients, and of what the optimiser keeps.
         states: Bytes of what is kept of a forward for its gradients: what linear layers read and give.
         examples: Examples that are read at once.
@@ -69,11 +69,12 @@ def training_memory(spec: ModelSpec, recipe: FineTuning, *, half: bool) -> Train
     if recipe.recompute and not recipe.frozen:
         # The state before each layer, and all of one layer at a time.
         kept = layers * width + sum(sides) // layers
+    parts = recipe.processes if recipe.fsdp else 1
     return TrainingMemory(
         parameters=parameters,
         trained=trained,
-        weights=parameters * held + beside * _SINGLE,
-        moving=trained * _SINGLE * (1 + _ADAM),
+        weights=(parameters * held + beside * _SINGLE) // parts,
+        moving=trained * _SINGLE * (1 + _ADAM) // parts,
         states=examples * recipe.length * kept * (_HALF if half else _SINGLE),
         examples=examples,
     )

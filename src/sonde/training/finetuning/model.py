@@ -59,6 +59,13 @@ class HeadedModel(nn.Module):
         """What the head makes of the states."""
         return self.head(self.read(batch), batch)
 
+    def answers(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """What the head makes of the states, in single precision, and where it looks if it can say."""
+        states = self.read(batch)
+        logits = self.head(states, batch).float()
+        places = self.head.places(states, batch, logits) if isinstance(self.head, TokenHead) else None
+        return logits, places
+
 
 class LoadedBody(nn.Module):
     """The part of a loaded model that reads.
@@ -190,6 +197,11 @@ def _check(recipe: FineTuning) -> None:
         raise UsageError(
             "finetune.lora_rank trains matrices beside a body that stays as it is; leave out "
             f"finetune.{other}"
+        )
+    if recipe.fsdp and (recipe.processes < 2 or recipe.pointer_epochs or recipe.weights == BFLOAT16):
+        raise UsageError(
+            "finetune.fsdp shares a model of single precision out among processes: give finetune.processes "
+            "2 or more, and leave out finetune.pointer_epochs and finetune.weights"
         )
     if recipe.weights == BFLOAT16 and not (recipe.lora_rank or recipe.frozen):
         raise UsageError(

@@ -26,14 +26,18 @@ class Portions:
         device: Where the model is.
         folder: Of the training, so that it goes on after a kill with the same portions; None keeps nothing.
         at_once: Examples a portion at most; 0 for whole batches.
+        fixed: Whether a portion that does not fit is an error, and none is read as two.
 
     Attributes:
         most: Padded subwords a portion; None while every batch has fitted.
         halved: How often a portion did not fit.
     """
 
-    def __init__(self, device: torch.device, folder: Path | None = None, at_once: int = 0) -> None:
+    def __init__(
+        self, device: torch.device, folder: Path | None = None, at_once: int = 0, *, fixed: bool = False
+    ) -> None:
         self._device, self._path, self._at_once = device, folder and folder / _FILE, at_once
+        self._fixed = fixed
         self.most: int | None = None
         self.halved = 0
         if self._path is not None and self._path.is_file():
@@ -70,6 +74,10 @@ class Portions:
             else:
                 return finished
 
+    def number(self, rows: int) -> int:
+        """How many portions so many examples are read in, while every one fits."""
+        return -(-rows // self._at_once) if self._at_once else 1
+
     def _cut(self, rows: Sequence[int], encoded: Sequence[Encoded]) -> list[Sequence[int]]:
         if 0 < self._at_once < len(rows):
             size = self._at_once
@@ -81,6 +89,11 @@ class Portions:
         return [*self._cut(rows[:half], encoded), *self._cut(rows[half:], encoded)]
 
     def _halve(self, rows: Sequence[int], encoded: Sequence[Encoded]) -> None:
+        if self._fixed:
+            raise InputError(
+                f"{len(rows)} examples at once do not fit into memory; with finetune.fsdp all processes read "
+                "alike: give a smaller finetune.at_once, or a smaller finetune.batch for what is answered"
+            )
         if len(rows) == 1:
             raise InputError(
                 f"one example of {len(encoded[rows[0]].ids)} subwords alone does not fit into memory; give a "

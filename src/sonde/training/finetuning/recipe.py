@@ -72,6 +72,7 @@ class FineTuning:
         at_once: Examples read at once, whose gradients add up to those of a batch; 0 reads all of it.
         recompute: Whether the states between layers are computed again for the gradients, and not kept.
         processes: Processes that share each batch, one a device where there are several.
+        fsdp: Whether weights, gradients and what the optimiser keeps are shared out among the processes.
         seed: Of the order of examples, the head's first weights and dropout.
     """
 
@@ -103,6 +104,7 @@ class FineTuning:
     at_once: int = 0
     recompute: bool = False
     processes: int = 1
+    fsdp: bool = False
     seed: int = 0
 
     @property

@@ -82,6 +82,11 @@ def is_first() -> bool:
     return not distributed.is_initialized() or distributed.get_rank() == 0
 
 
+def world() -> int:
+    """How many processes train together."""
+    return distributed.get_world_size() if distributed.is_initialized() else 1
+
+
 def wait() -> None:
     """Wait until all processes have come here."""
     if distributed.is_initialized():
@@ -95,11 +100,17 @@ def own_part(rows: Sequence[int]) -> Sequence[int]:
     return rows[distributed.get_rank() :: distributed.get_world_size()]
 
 
-def add_up(model: nn.Module, total: Tensor) -> Tensor:
-    """Add the gradients of all processes up, and a number beside them; gives the sum of that."""
+def add_up(model: nn.Module, total: Tensor, *, gradients: bool = True) -> Tensor:
+    """Add a number of all processes up, and the gradients beside it; gives the sum of the number.
+
+    Args:
+        model: The model with the gradients.
+        total: The number.
+        gradients: Whether they are still to be added up.
+    """
     if not distributed.is_initialized():
         return total
-    for weight in (one for one in model.parameters() if one.requires_grad):
+    for weight in (one for one in model.parameters() if one.requires_grad and gradients):
         if weight.grad is None:
             weight.grad = torch.zeros_like(weight)
         distributed.all_reduce(weight.grad)

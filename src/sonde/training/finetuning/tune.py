@@ -18,6 +18,7 @@ from sonde.base.errors import InputError, StoreError
 from sonde.base.files import write_atomic
 from sonde.models import ModelSpec
 from sonde.models._quiet import quiet
+from sonde.models._weights import device_of
 from sonde.training.finetuning import checkpoint
 from sonde.training.finetuning.answers import Answers, answer
 from sonde.training.finetuning.checkpoint import Epoch, best_of
@@ -37,6 +38,7 @@ from sonde.training.finetuning.pointing import Pointing, pointing
 from sonde.training.finetuning.portions import Portions
 from sonde.training.finetuning.recipe import KEEP, FineTuning, Setting
 from sonde.training.finetuning.saved import Facts, write_head
+from sonde.training.finetuning.sharded import shard
 from sonde.training.finetuning.together import companions, device_for, is_first
 
 MODEL = "model"
@@ -81,12 +83,14 @@ class Trainee:
         reader: How a text reaches it.
         save: Writes the trained body, and what it reads with, into a folder.
         pointer: The same body with a pointer, where it learns to point first.
+        again: The same once more, where the weights of ``model`` are shared out among processes: to be saved.
     """
 
     model: HeadedModel
     reader: TextEncoder
     save: Callable[[Path], None]
     pointer: Callable[[], Pointing] | None = None
+    again: Callable[[], Trainee] | None = None
 
 
 def tune(
@@ -130,7 +134,18 @@ def _tune(
     about: Mapping[str, Any] | None = None,
 ) -> Tuned:
     """What each of the processes does; see `tune`."""
-    spec = dataclasses.replace(spec, device=device_for(spec.device, rank, recipe.processes))
+    device = device_for(spec.device, rank, recipe.processes)
+    trainee = _trainee(dataclasses.replace(spec, device="cpu" if recipe.fsdp else device), data, recipe)
+    if recipe.fsdp:
+        # Read where there is room for all of it; each process keeps its part.
+        shard(trainee.model, device_of(dataclasses.replace(spec, device=device)), "answers")
+        again = partial(_trainee, dataclasses.replace(spec, device="cpu"), data, recipe)
+        trainee = dataclasses.replace(trainee, again=again)
+    return train(trainee, data, recipe, folder, on_step=on_step, about=about)
+
+
+def _trainee(spec: ModelSpec, data: Data, recipe: FineTuning) -> Trainee:
+    """A model that is loaded, with a fresh head."""
     loaded = load_for_training(spec, recipe.weights)
     model = headed(loaded, data, recipe)
 
@@ -147,8 +162,7 @@ def _tune(
     if recipe.pointer_epochs:
         whole, _ = summaries(loaded)
         pointer = partial(pointing, LoadedBody(loaded), data, recipe, loaded.capabilities.d_model, whole)
-    trainee = Trainee(model, reader, save, pointer)
-    return train(trainee, data, recipe, folder, on_step=on_step, about=about)
+    return Trainee(model, reader, save, pointer)
 
 
 def train(
@@ -168,7 +182,7 @@ def train(
     fitted, chosen_on = (
         _usable(some, name, recipe) for some, name in zip(splits[:2], ("training", "validation"), strict=True)
     )
-    portions = Portions(next(model.parameters()).device, folder, recipe.at_once)
+    portions = Portions(next(model.parameters()).device, folder, recipe.at_once, fixed=recipe.fsdp)
     if trainee.pointer is not None:
         _point(trainee.pointer(), reader, recipe, folder / _POINTER, portions)
     # Fresh weights for each setting come from here; a second load would draw or read the same.
@@ -206,6 +220,9 @@ def train(
     answers = [answer(model, some, pad, portions) for some in splits[1:]]
     head, pair = type(model.head).__name__, data.train[0].second is not None
     if is_first():
+        if trainee.again is not None:
+            trainee = trainee.again()
+            checkpoint.read_weights(_setting_folder(folder, recipe, best) / BEST, trainee.model)
         _save(trainee, Facts(head, data.classes, recipe, pair, about or {}), folder / MODEL)
     epoch = best_of(courses[best]).epoch
     return Tuned(best, epoch, courses, answers[0], answers[1], portions.halved, head, folder / MODEL)

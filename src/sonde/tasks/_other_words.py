@@ -157,7 +157,12 @@ def in_other_words_of(
     beside = made.examples.filter(pl.col("split").is_in(("train", "valid", "test")).not_())
     table = pl.concat([pl.DataFrame(kept, schema=dict(EXAMPLE_SCHEMA), orient="row"), beside])
     _check_classes(made, table, words.transform)
-    report = {**made.report, "size": len(kept), "in other words": {"kept": len(kept), **dict(left_out)}}
+    counted = {
+        name: dict(sorted(Counter(row[column] for row in kept).items()))
+        for name, column in (("kept", "label"), ("splits", "split"))
+    }
+    told = {"kept": len(kept), **dict(left_out)}
+    report = {**made.report, "size": len(kept), **counted, "in other words": told}
     inputs = tuple(found[name] for name in sorted(found))
     return dataclasses.replace(made, examples=table, inputs=inputs, report=report)
 

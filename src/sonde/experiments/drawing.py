@@ -145,6 +145,8 @@ def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item])
             else:
                 keys[public] = made.key
                 reports[public] = {**made.report, **_weighed(lens, public, group, store)}
+                if told := made.report.get("in other words"):
+                    progress.note(in_other_words(public, told))
                 found |= {item.item_id: item for item in made.derived}
                 used |= {item: found[item] for item in made.shown}
             advance()
@@ -315,6 +317,17 @@ class _Drawing:
             spread=self.spread,
             picks=picks,
         )
+
+
+def in_other_words(task: str, told: Mapping[str, int]) -> str:
+    """How many examples a transform leaves, and why it leaves the others out.
+
+    >>> in_other_words("idn", {"kept": 1632, "nothing to change by rename": 368})
+    'idn: 1,632 of 2,000 examples in other words; left out: 368 nothing to change by rename'
+    """
+    left = ", ".join(f"{count:,} {reason}" for reason, count in told.items() if reason != "kept")
+    shown = f"{task}: {told['kept']:,} of {sum(told.values()):,} examples in other words"
+    return f"{shown}; left out: {left}" if left else shown
 
 
 def _nothing(refused: Sequence[Refused]) -> SondeError:

@@ -170,7 +170,7 @@ def test_minimal_pairs_are_paired_with_those_of_the_code_as_written(
 
 
 @pytest.mark.parametrize("task", ["idn", "sri"])
-def test_a_probe_is_held_against_the_same_examples_in_other_words(
+def test_a_probe_is_held_against_the_same_examples_transformed(
     task: str, decoder: Path, modules: str, tmp_path: Path
 ) -> None:
     asked = dataclasses.replace(
@@ -201,11 +201,11 @@ def test_a_probe_is_held_against_the_same_examples_in_other_words(
     assert not [one for one in found.unpaired if "in common" in one.reason]
     told = json.loads((folders[1] / "run.json").read_text())["data_sets"]
     (report,) = (one for group in told.values() for one in group.values())
-    assert sum(report["in other words"].values()) == written.height
+    assert sum(report["transform"].values()) == written.height
 
 
 @pytest.mark.slow
-def test_a_fine_tuning_is_held_against_the_same_examples_in_other_words(
+def test_a_fine_tuning_is_held_against_the_same_examples_transformed(
     encoder: Path, modules: str, tmp_path: Path
 ) -> None:
     asked = dataclasses.replace(

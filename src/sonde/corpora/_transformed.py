@@ -43,7 +43,7 @@ def transformed(
             if isinstance(change, str):
                 leave_out(change, 1, item.path)
                 continue
-            changed = in_other_words(item, change.text, transform)
+            changed = transformed_item(item, change.text, transform)
             if changed.item_id in found:
                 leave_out(SAME_AS_ANOTHER, 1, item.path)
             else:
@@ -72,7 +72,7 @@ def change_of(
     return change if kept else f"{transform} would not keep it"
 
 
-def in_other_words(item: Item, text: str, transform: str) -> Item:
+def transformed_item(item: Item, text: str, transform: str) -> Item:
     """The item with a changed text, under an id of its own and with that of its original."""
     name = item_id(text, item.language, item.unit)
     docstring = "" if transform == DOCSTRINGS else item.docstring

@@ -28,13 +28,13 @@ from sonde.store.rundir import label_path
 from sonde.tasks import (
     DRAWING,
     NO_PICKS,
-    OTHER_WORDS,
     PICKED,
     TASKS,
+    TRANSFORM_VERSION,
     Dataset,
     DrawingTask,
-    OtherWords,
     Picks,
+    PoolTransform,
     Question,
     Repository,
     Spread,
@@ -44,10 +44,10 @@ from sonde.tasks import (
     drawn_from,
     effective_clusters,
     gather_picks,
-    in_other_words_of,
     lack_of_clusters,
     more_clusters,
     needs_imports,
+    transform_dataset,
 )
 
 DEFAULT_SIZE = 10_000
@@ -129,10 +129,10 @@ def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item])
     # Taken once: a pool may hold every function of a corpus, and a lens has dozens of tasks.
     pool_key = fingerprint("pool", [(item.item_id, item.split) for item in pool])
     used: dict[str, Item] = {}
-    words = None
+    transform = None
     if selection.transform != "none":
-        words = OtherWords(selection.transform, group.language, selection.seed, pool)
-    drawing = _Drawing(lens, group, pool, pool_key, size, store, spread, external, words)
+        transform = PoolTransform(selection.transform, group.language, selection.seed, pool)
+    drawing = _Drawing(lens, group, pool, pool_key, size, store, spread, external, transform)
     picks = drawing.picks(progress)
     with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
         for name in lens.tasks:
@@ -145,8 +145,8 @@ def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item])
             else:
                 keys[public] = made.key
                 reports[public] = {**made.report, **_weighed(lens, public, group, store)}
-                if told := made.report.get("in other words"):
-                    progress.note(in_other_words(public, told))
+                if told := made.report.get("transform"):
+                    progress.note(transform_account(public, told))
                 found |= {item.item_id: item for item in made.derived}
                 used |= {item: found[item] for item in made.shown}
             advance()
@@ -189,7 +189,7 @@ class _Drawing:
     store: PartStore
     spread: Spread
     external: ExternalTest | None
-    words: OtherWords | None
+    transform: PoolTransform | None
 
     def key(self, name: str) -> str:
         """Fingerprint of everything that can change the data set of a task."""
@@ -198,8 +198,8 @@ class _Drawing:
         version = TASKS.load(name).version + TASKS.source_hash(name)
         rules = (version, language, lens.mode, lens.quirks, lens.observing.options)
         beside_it = [self.external.key] if self.external else []
-        if self.words is not None:
-            beside_it += [OTHER_WORDS, self.words.transform]
+        if self.transform is not None:
+            beside_it += [TRANSFORM_VERSION, self.transform.name]
         return fingerprint(
             "data set",
             DRAWING,
@@ -259,8 +259,8 @@ class _Drawing:
             made = self._build(name, picks)
             if self.external:
                 made = with_external(made, self.pool, self.external, self.group.language)
-            if self.words is not None and not self.lens.paired:
-                made = in_other_words_of(made, self.pool, self.words, self._question(name), self.spread)
+            if self.transform is not None and not self.lens.paired:
+                made = transform_dataset(made, self.pool, self.transform, self._question(name), self.spread)
             self.store.put(beside, key, items_frame([(self.group.corpus, made.inputs)]), {})
             self.store.put(relative, key, made.examples, {"report": dict(made.report)})
         examples = pl.read_parquet(self.store.path(relative), columns=["item_id"])
@@ -288,7 +288,7 @@ class _Drawing:
                 mode=lens.mode,
                 quirks=frozenset(lens.quirks),
                 spread=self.spread,
-                words=self.words,
+                transform=self.transform,
             )
         if isinstance(task, DrawingTask):
             files = read_files(group.corpus, (group.language,), Intake())
@@ -319,14 +319,14 @@ class _Drawing:
         )
 
 
-def in_other_words(task: str, told: Mapping[str, int]) -> str:
+def transform_account(task: str, told: Mapping[str, int]) -> str:
     """How many examples a transform leaves, and why it leaves the others out.
 
-    >>> in_other_words("idn", {"kept": 1632, "nothing to change by rename": 368})
-    'idn: 1,632 of 2,000 examples in other words; left out: 368 nothing to change by rename'
+    >>> transform_account("idn", {"kept": 1632, "nothing to change by rename": 368})
+    'idn: 1,632 of 2,000 examples transformed; left out: 368 nothing to change by rename'
     """
     left = ", ".join(f"{count:,} {reason}" for reason, count in told.items() if reason != "kept")
-    shown = f"{task}: {told['kept']:,} of {sum(told.values()):,} examples in other words"
+    shown = f"{task}: {told['kept']:,} of {sum(told.values()):,} examples transformed"
     return f"{shown}; left out: {left}" if left else shown
 
 

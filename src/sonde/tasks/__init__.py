@@ -23,25 +23,25 @@ from sonde.tasks._dataset import DRAWING, NO_PICKS, Estimate, build, drawn_from,
 from sonde.tasks._effective import effective_clusters, lack_of_clusters, more_clusters  # noqa: E402
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset  # noqa: E402
 from sonde.tasks._minimal_pairs import PAIRED_SCHEMA, build_pairs  # noqa: E402
-from sonde.tasks._other_words import OTHER_WORDS, OtherWords, in_other_words_of  # noqa: E402
 from sonde.tasks._picked import PICKED, Picks, Question  # noqa: E402
 from sonde.tasks._tables import label_items  # noqa: E402
+from sonde.tasks._transformed import TRANSFORM_VERSION, PoolTransform, transform_dataset  # noqa: E402
 
 __all__ = [
     "DRAWING",
     "EXAMPLE_SCHEMA",
     "LABEL_SCHEMA",
     "NO_PICKS",
-    "OTHER_WORDS",
     "PAIRED_SCHEMA",
     "PICKED",
     "TASKS",
+    "TRANSFORM_VERSION",
     "CorpusTask",
     "Dataset",
     "DrawingTask",
     "Estimate",
-    "OtherWords",
     "Picks",
+    "PoolTransform",
     "Question",
     "Repository",
     "RowTask",
@@ -54,7 +54,6 @@ __all__ = [
     "effective_clusters",
     "gather_picks",
     "importing",
-    "in_other_words_of",
     "label_items",
     "lack_of_clusters",
     "languages_of",
@@ -63,4 +62,5 @@ __all__ = [
     "quirk_lines",
     "quirks_of",
     "repositories",
+    "transform_dataset",
 ]

@@ -37,10 +37,10 @@ from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._examples import Dataset
 from sonde.tasks._given import is_given
 from sonde.tasks._mutation import ORIGINAL, Mutation, Surroundings, mutated
-from sonde.tasks._other_words import OtherWords
 from sonde.tasks._pool import Pool, pool_of
 from sonde.tasks._published import as_asked
 from sonde.tasks._task import Task
+from sonde.tasks._transformed import PoolTransform
 
 PAIRED_COLUMNS: Columns = {
     "example_id": (pl.String, "hash of the task, its version, the pair and the side"),
@@ -87,7 +87,7 @@ class _Side:
         item: The text.
         label: The class that the task gives it.
         place: Where the texts differ, if the task says so.
-        written: With `OtherWords`, the id of the item before them.
+        written: With a transform, the id of the item before it.
     """
 
     item: Item
@@ -122,7 +122,7 @@ def build_pairs(
     mode: str = "corrected",
     quirks: AbstractSet[str] = frozenset(),
     spread: Spread = ONE,
-    words: OtherWords | None = None,
+    transform: PoolTransform | None = None,
 ) -> Dataset:
     """Make the minimal pairs of a task.
 
@@ -139,7 +139,7 @@ def build_pairs(
         mode: ``"corrected"`` or ``"paper"``.
         quirks: Single quirks beside the mode's preset.
         spread: Processes that read functions; any number gives the same pairs.
-        words: Brings the pairs over to other words, each under its id; what cannot be is left out.
+        transform: Shows the pairs as it changes them, each under its id; what it cannot change is left out.
 
     Raises:
         UsageError: The task gives no pairs, or the items bring labels of their own for it.
@@ -159,22 +159,22 @@ def build_pairs(
     counts: Counter[str] = Counter()
     pairs = list(islice(_pairs(task_name, pool, asked, spread, counts), size))
     left_out: Counter[str] = Counter()
-    if words is not None:
-        pairs = list(_in_other_words(pairs, words, left_out))
+    if transform is not None:
+        pairs = list(_transformed(pairs, transform, left_out))
     if len(pairs) < SMALLEST:
-        lost = f" and {left_out.total()} cannot be brought over to other words" if left_out else ""
+        lost = f" and {left_out.total()} cannot be transformed" if left_out else ""
         raise InputError(
             f"task {task.name!r} in {language}: {len(pairs)} functions have a place for the fault, of "
             f"{counts['read']} functions read{lost}; draw from more code"
         )
-    counted = _counted(pool, language, seed, spread, words)
+    counted = _counted(pool, language, seed, spread, transform)
     edits = facet_of(language, "edits", Edits)
     rows = [row for pair in pairs for row in _rows(pair, task, edits, counted)]
     derived = {
         side.item.item_id: side.item
         for pair in pairs
         for side in (pair.original, pair.mutant)
-        if words is not None or side.item is not pair.source
+        if transform is not None or side.item is not pair.source
     }
     report = {
         "asked": size,
@@ -183,7 +183,7 @@ def build_pairs(
         "dropped": dict(pool.dropped),
         "counted": counted.functions,
         **counts,
-        **({"in other words": {"kept": len(pairs), **left_out}} if words is not None else {}),
+        **({"transform": {"kept": len(pairs), **left_out}} if transform is not None else {}),
     }
     return Dataset(
         task=task.name,
@@ -195,26 +195,28 @@ def build_pairs(
 
 
 @functools.lru_cache(maxsize=1)
-def _counted(pool: Pool, language: str, seed: int, spread: Spread, words: OtherWords | None) -> Counted:
+def _counted(
+    pool: Pool, language: str, seed: int, spread: Spread, transform: PoolTransform | None
+) -> Counted:
     """Made once for all tasks: those of a run draw from one pool."""
-    return Counted(pool.items, language, seed, spread, words.shown if words else None)
+    return Counted(pool.items, language, seed, spread, transform.shown if transform else None)
 
 
-def _in_other_words(pairs: Iterable[_Pair], words: OtherWords, left_out: Counter[str]) -> Iterator[_Pair]:
+def _transformed(pairs: Iterable[_Pair], transform: PoolTransform, left_out: Counter[str]) -> Iterator[_Pair]:
     """The pairs over the changed functions, with the same faults in them."""
     for pair in pairs:
         sides: list[_Side] = []
         for side in (pair.original, pair.mutant):
             # Behind a function and a new line stand the words that are put beside it.
             end = None if side.place is None else side.place[0] - 1
-            changed = words.item(pair.source, side.item, end)
+            changed = transform.item(pair.source, side.item, end)
             if isinstance(changed, str):
                 left_out[changed] += 1
                 break
             apart = len(changed.text) - len(side.item.text)
             place = None if side.place is None else (side.place[0] + apart, side.place[1] + apart)
             sides.append(_Side(changed, side.label, place, side.item.item_id))
-        source = words.item(pair.source, pair.source)
+        source = transform.item(pair.source, pair.source)
         if len(sides) == 2 and not isinstance(source, str):
             yield _Pair(source, sides[0], sides[1], pair.edit, pair.source.item_id)
 

@@ -20,7 +20,7 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.corpora import Item
 from sonde.corpora._spread import ItemChunk, Spread
-from sonde.corpora._transformed import NEIGHBOURS, SAME_AS_ANOTHER, change_of, code_language, in_other_words
+from sonde.corpora._transformed import NEIGHBOURS, SAME_AS_ANOTHER, change_of, code_language, transformed_item
 from sonde.languages._carried import Carried
 from sonde.languages._transforms import DOCSTRINGS, MISLEAD, ChangedText, Transforms
 from sonde.tasks import TASKS
@@ -31,18 +31,18 @@ from sonde.tasks._picked import PICKED, Pick, Question, around, places_of
 from sonde.tasks._pool import count_tokens, edits_of
 from sonde.tasks._task import Task
 
-OTHER_WORDS = "1"
-"""Raised when the same data set gives another one in other words: part of the key of those."""
+TRANSFORM_VERSION = "1"
+"""Raised when a transform makes another data set of the same one: part of the key of those."""
 
 _Row = dict[str, Any]
 _NOT_HERE = "its place is not in the changed text"
 
 
-class OtherWords:
+class PoolTransform:
     """A transform of the functions of a pool, which remembers what it made of each.
 
     Args:
-        transform: One of `sonde.languages._transforms.TRANSFORMS`.
+        name: One of `sonde.languages._transforms.TRANSFORMS`.
         language: Public name of the language of all texts.
         seed: Of what is drawn.
         pool: The functions; names that mislead come from the ones behind one in the order of their ids.
@@ -51,9 +51,9 @@ class OtherWords:
         UsageError: The language is no code.
     """
 
-    def __init__(self, transform: str, language: str, seed: int, pool: Sequence[Item]) -> None:
-        self.transform, self.language = transform, language
-        self._seed, self._code = seed, code_language(language, transform)
+    def __init__(self, name: str, language: str, seed: int, pool: Sequence[Item]) -> None:
+        self.name, self.language = name, language
+        self._seed, self._code = seed, code_language(language, name)
         self._rules = Transforms(self._code)
         mine = {item.item_id: item.text for item in pool if item.language == language}
         self._order = sorted(mine)
@@ -64,8 +64,8 @@ class OtherWords:
     def change(self, item: Item) -> ChangedText | str:
         """What becomes of an item, or why nothing does."""
         if item.item_id not in self._made:
-            behind = self._behind(item.item_id) if self.transform == MISLEAD else ()
-            self._made[item.item_id] = change_of(item, self._rules, self.transform, self._seed, behind)
+            behind = self._behind(item.item_id) if self.name == MISLEAD else ()
+            self._made[item.item_id] = change_of(item, self._rules, self.name, self._seed, behind)
         return self._made[item.item_id]
 
     def item(self, source: Item, item: Item, end: int | None = None) -> Item | str:
@@ -83,17 +83,17 @@ class OtherWords:
         if isinstance(change, str):
             return change
         if item.text == source.text:
-            return in_other_words(item, change.text, self.transform)
+            return transformed_item(item, change.text, self.name)
         function, words = item.text[:end], "" if end is None else item.text[end:]
-        if self.transform == DOCSTRINGS and words:
+        if self.name == DOCSTRINGS and words:
             text = self._rules.change(function, DOCSTRINGS).text
         else:
-            text = Carried(self._code, source.text, change, self.transform).edited(function)
+            text = Carried(self._code, source.text, change, self.name).edited(function)
         if text is None:
             return "its fault cannot be put into the changed text"
         if text == function:
-            return f"nothing to change by {self.transform}"
-        return in_other_words(item, text + words, self.transform)
+            return f"nothing to change by {self.name}"
+        return transformed_item(item, text + words, self.name)
 
     def shown(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items, changed where they can be."""
@@ -103,7 +103,7 @@ class OtherWords:
 
     def places(self, item: Item, changed: Item, *places: Place | None) -> list[Place | None]:
         """Where places of an item are in the changed one; None of what is not there."""
-        carried = Carried(self._code, item.text, ChangedText(changed.text), self.transform)
+        carried = Carried(self._code, item.text, ChangedText(changed.text), self.name)
         known = {(0, len(item.text)): (0, len(changed.text)), (0, 0): (0, 0)}
         return [
             None if place is None else known[place] if place in known else carried.place(*place)
@@ -119,8 +119,8 @@ class OtherWords:
             yield self._names[other]
 
 
-def in_other_words_of(
-    made: Dataset, pool: Iterable[Item], words: OtherWords, question: Question, spread: Spread
+def transform_dataset(
+    made: Dataset, pool: Iterable[Item], transform: PoolTransform, question: Question, spread: Spread
 ) -> Dataset:
     """A data set over the same programs in other words; ids of examples stay those of the code as written.
 
@@ -130,7 +130,7 @@ def in_other_words_of(
     Args:
         made: The data set of the code as it was written.
         pool: What it was drawn from.
-        words: The transform.
+        transform: The transform.
         question: The task, with what it was asked.
         spread: Processes that label texts.
 
@@ -141,9 +141,9 @@ def in_other_words_of(
     items = {item.item_id: item for item in (*pool, *made.inputs)}
     left_out: Counter[str] = Counter()
     if is_picked(task):
-        rows = _relabelled(made.examples, items, words, question, spread, left_out)
+        rows = _relabelled(made.examples, items, transform, question, spread, left_out)
     else:
-        rows = _edited(made.examples, items, words, task, left_out)
+        rows = _edited(made.examples, items, transform, task, left_out)
     found: dict[str, Item] = {}
     kept: list[_Row] = []
     for some in rows:
@@ -156,13 +156,13 @@ def in_other_words_of(
     # Of another test set all is told as it is.
     beside = made.examples.filter(pl.col("split").is_in(("train", "valid", "test")).not_())
     table = pl.concat([pl.DataFrame(kept, schema=dict(EXAMPLE_SCHEMA), orient="row"), beside])
-    _check_classes(made, table, words.transform)
+    _check_classes(made, table, transform.name)
     counted = {
         name: dict(sorted(Counter(row[column] for row in kept).items()))
         for name, column in (("kept", "label"), ("splits", "split"))
     }
     told = {"kept": len(kept), **dict(left_out)}
-    report = {**made.report, "size": len(kept), **counted, "in other words": told}
+    report = {**made.report, "size": len(kept), **counted, "transform": told}
     inputs = tuple(found[name] for name in sorted(found))
     return dataclasses.replace(made, examples=table, inputs=inputs, report=report)
 
@@ -179,23 +179,23 @@ def _own(examples: pl.DataFrame) -> Iterator[_Row]:
 def _relabelled(
     examples: pl.DataFrame,
     items: Mapping[str, Item],
-    words: OtherWords,
+    transform: PoolTransform,
     question: Question,
     spread: Spread,
     left_out: Counter[str],
 ) -> Iterator[list[tuple[_Row, Item]]]:
     """The examples at the same places of the changed texts, with the labels that they have there."""
     rows = list(_own(examples))
-    changed = {name: words.item(items[name], items[name]) for name in {row["item_id"] for row in rows}}
+    changed = {name: transform.item(items[name], items[name]) for name in {row["item_id"] for row in rows}}
     able = [changed[name] for name in sorted(changed)]
     labelled = dict(_labelled([item for item in able if not isinstance(item, str)], question, spread))
-    edits = edits_of(words.language)
+    edits = edits_of(transform.language)
     for row in rows:
         item = changed[row["item_id"]]
         if isinstance(item, str):
             left_out[item] += 1
             continue
-        place, other = words.places(items[row["item_id"]], item, (row["start"], row["end"]), _beside(row))
+        place, other = transform.places(items[row["item_id"]], item, (row["start"], row["end"]), _beside(row))
         pick = None if place is None else labelled[item.item_id].get((place, other))
         if place is None or pick is None:
             left_out[_NOT_HERE] += 1
@@ -230,14 +230,18 @@ def _places(part: ItemChunk[Question, Item]) -> list[list[Pick]]:
 
 
 def _edited(
-    examples: pl.DataFrame, items: Mapping[str, Item], words: OtherWords, task: Task, left_out: Counter[str]
+    examples: pl.DataFrame,
+    items: Mapping[str, Item],
+    transform: PoolTransform,
+    task: Task,
+    left_out: Counter[str],
 ) -> Iterator[list[tuple[_Row, Item]]]:
     """The examples of functions and of what was made of them, all or none of a function."""
     blocks: defaultdict[str, list[_Row]] = defaultdict(list)
     for row in _own(examples):
         blocks[row["source_id"]].append(row)
     for source, block in blocks.items():
-        moved = [_moved(row, items[row["item_id"]], items[source], words, task) for row in block]
+        moved = [_moved(row, items[row["item_id"]], items[source], transform, task) for row in block]
         reasons = [one for one in moved if isinstance(one, str)]
         if reasons:
             left_out[reasons[0]] += len(block)
@@ -245,22 +249,24 @@ def _edited(
             yield [one for one in moved if not isinstance(one, str)]
 
 
-def _moved(row: _Row, item: Item, source: Item, words: OtherWords, task: Task) -> tuple[_Row, Item] | str:
+def _moved(
+    row: _Row, item: Item, source: Item, transform: PoolTransform, task: Task
+) -> tuple[_Row, Item] | str:
     """An example with the changed text, or why there is none."""
     place, other = (row["start"], row["end"]), _beside(row)
-    changed = words.item(source, item, row["end"] if task.target == "pair" else None)
-    itself = words.item(source, source)
+    changed = transform.item(source, item, row["end"] if task.target == "pair" else None)
+    itself = transform.item(source, source)
     if isinstance(changed, str) or isinstance(itself, str):
         return str(changed)
     if task.target == "pair" and other is not None:
         apart = len(changed.text) - len(item.text)
         place, moved = (0, place[1] + apart), (other[0] + apart, other[1] + apart)
     else:
-        place, moved = words.places(item, changed, place, other)
+        place, moved = transform.places(item, changed, place, other)
     if place is None or (moved is None) != (other is None):
         return _NOT_HERE
     # As data sets have it, the length is that of the function, whatever was put into it.
-    tokens = count_tokens(itself.text, edits_of(words.language))
+    tokens = count_tokens(itself.text, edits_of(transform.language))
     return {**row, **_placed(place, moved), "source_id": itself.item_id, "tokens": tokens}, changed
 
 

@@ -18,7 +18,7 @@ from sonde.corpora import Item, Selection, select
 from sonde.corpora._spread import ONE, Spread
 from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs
-from sonde.tasks import Dataset, OtherWords, Question, build, build_pairs, in_other_words_of
+from sonde.tasks import Dataset, PoolTransform, Question, build, build_pairs, transform_dataset
 
 TASKS = (
     "early_return",
@@ -47,8 +47,8 @@ def question(task: str) -> Question:
 
 def both(task: str, pool: tuple[Item, ...], transform: str, spread: Spread = ONE) -> tuple[Dataset, Dataset]:
     made = build(task, pool, size=60, language="python")
-    words = OtherWords(transform, "python", 0, pool)
-    return made, in_other_words_of(made, pool, words, question(task), spread)
+    words = PoolTransform(transform, "python", 0, pool)
+    return made, transform_dataset(made, pool, words, question(task), spread)
 
 
 def texts(made: Dataset, pool: tuple[Item, ...]) -> dict[str, str]:
@@ -77,7 +77,7 @@ def test_examples_are_those_of_the_code_as_written(task: str, pool: tuple[Item, 
             assert (
                 word == other or (word.isidentifier() and other.startswith("v")) or row["start"] == row["end"]
             )
-    report = changed.report["in other words"]
+    report = changed.report["transform"]
     assert report["kept"] == changed.examples.height
     assert sum(report.values()) == made.examples.height
 
@@ -132,18 +132,19 @@ def test_words_beside_a_function_stay(tmp_path: Path) -> None:
 def test_names_that_mislead_depend_on_the_pool_alone(pool: tuple[Item, ...]) -> None:
     made = build("early_return", pool, size=60, language="python")
     other = build("sri", pool, size=60, language="python")
-    alone = OtherWords("mislead", "python", 0, pool)
-    after = OtherWords("mislead", "python", 0, pool[::-1])
-    in_other_words_of(other, pool, after, question("sri"), ONE)
-    found = [in_other_words_of(made, pool, one, question("early_return"), ONE) for one in (alone, after)]
+    alone = PoolTransform("mislead", "python", 0, pool)
+    after = PoolTransform("mislead", "python", 0, pool[::-1])
+    transform_dataset(other, pool, after, question("sri"), ONE)
+    found = [transform_dataset(made, pool, one, question("early_return"), ONE) for one in (alone, after)]
     assert found[0].examples.equals(found[1].examples)
     assert [one.text for one in found[0].inputs] == [one.text for one in found[1].inputs]
 
 
 def test_minimal_pairs_keep_their_names_and_are_measured_anew(pool: tuple[Item, ...]) -> None:
-    words = OtherWords("rename", "python", 0, pool)
+    words = PoolTransform("rename", "python", 0, pool)
     made, changed = (
-        build_pairs("variable_misuse", pool, size=40, language="python", words=one) for one in (None, words)
+        build_pairs("variable_misuse", pool, size=40, language="python", transform=one)
+        for one in (None, words)
     )
     same = made.examples.join(changed.examples, on="example_id", suffix="_there", validate="1:1")
     assert 20 < same.height == changed.examples.height
@@ -161,23 +162,23 @@ def test_minimal_pairs_keep_their_names_and_are_measured_anew(pool: tuple[Item, 
         assert row["frequency_there"] >= 0
     assert renamed > same.height / 2
     assert same["frequency_there"].sum() > same["frequency"].sum()
-    assert changed.report["in other words"]["kept"] == changed.examples.height / 2
+    assert changed.report["transform"]["kept"] == changed.examples.height / 2
 
 
 def test_a_class_that_is_gone_and_what_is_no_code_are_refused(pool: tuple[Item, ...]) -> None:
     made = build("sri", pool, size=60, language="python")
-    words = OtherWords("swap", "python", 0, pool)
+    words = PoolTransform("swap", "python", 0, pool)
     with pytest.raises(InputError, match="'swap' leaves no example of class"):
-        in_other_words_of(made, pool, words, question("sri"), ONE)
+        transform_dataset(made, pool, words, question("sri"), ONE)
     with pytest.raises(UsageError, match="changes code"):
-        OtherWords("rename", "text", 0, ())
+        PoolTransform("rename", "text", 0, ())
 
 
 def test_processes_change_nothing(pool: tuple[Item, ...]) -> None:
     made = build("early_return", pool, size=60, language="python")
     found = [
-        in_other_words_of(
-            made, pool, OtherWords("layout", "python", 0, pool), question("early_return"), spread
+        transform_dataset(
+            made, pool, PoolTransform("layout", "python", 0, pool), question("early_return"), spread
         )
         for spread in (ONE, Spread(workers=2, worth=10))
     ]

@@ -18,11 +18,12 @@ from sonde.base.errors import UnknownNameError, UsageError
 from sonde.corpora import Intake, Selection, item_id, read_items, select
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.choices import model_choices
-from sonde.experiments.comparing import compare
+from sonde.experiments.comparing import compare, write_comparison
 from sonde.experiments.drawing import unseen
 from sonde.experiments.plan import Group
 from sonde.experiments.run import run
 from sonde.models import _bundled
+from sonde.report._comparison.page import build_comparison
 
 TRANSFORMS = ("rename", "shuffle", "mislead", "layout", "comments", "docstrings", "swap")
 
@@ -239,3 +240,9 @@ def test_what_reads_files_is_refused(decoder: Path, project: Path, tmp_path: Pat
         run(before, Execution(output=tmp_path))
     with pytest.raises(UnknownNameError, match="rename"):
         Selection(transform="renam")
+
+
+def test_the_page_of_a_comparison_says_which_code_was_changed(runs: Path, tmp_path: Path) -> None:
+    write_comparison(compare([runs / "none", runs / "rename"]), tmp_path)
+    page = build_comparison(tmp_path).read_text(encoding="utf-8")
+    assert page.count("code shown under the transform <code>rename</code>") == 1

@@ -48,6 +48,7 @@ class RunModel:
             "revision": self.model.get("revision") or "",
             "run": self.run.root.resolve().name,
             "fingerprint": self.summary.get("fingerprint") or "",
+            "transform": self.transform,
         }
 
     @property

@@ -3,10 +3,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.label_files import write_label_file
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, Selection, read_files, read_items, select
-from sonde.experiments.labelling import Labelling, write_label_file
+from sonde.experiments.labelling import Labelling
 
 # The layout of the published files; the last edge ends on empty tokens, as theirs do.
 SAMPLE = {

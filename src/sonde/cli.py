@@ -227,7 +227,7 @@ def write_figures(
 def label(
     task: Annotated[list[str], typer.Argument(help="See `sonde list tasks`; several read a corpus once.")],
     corpus: Annotated[list[str], typer.Option("-c", "--corpus", help="A corpus by name.")],
-    output: Annotated[str, typer.Option("-o", "--output", help="A file, or as labels/{task}.jsonl several.")],
+    output: Annotated[str, typer.Option("-o", "--output", help="File to write; of several as {task}.jsonl.")],
     language: Languages = None,
     unit: Unit = None,
     limit: Limit = None,

@@ -92,7 +92,7 @@ class Portions:
         if self._fixed:
             raise InputError(
                 f"{len(rows)} examples at once do not fit into memory; with finetune.fsdp all processes read "
-                "alike: give a smaller finetune.at_once, or a smaller finetune.batch for what is answered"
+                "alike: give a smaller finetune.at_once"
             )
         if len(rows) == 1:
             raise InputError(

@@ -38,6 +38,7 @@ from sonde.languages._text import blank
 from sonde.lenses import LensSettings
 from sonde.lenses._words import put_together, whole_words, word_by_word
 from sonde.lenses.attention.words import FACET, Edges, read_item, subwords_of
+from sonde.lenses.surprisal.objective import objective_for
 from sonde.tasks.syntax.syntax_relations import task as relations_task
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def _read(loaded: LoadedModel, chosen: NewFunction, name: str) -> Read:
     relations, arcs = _arcs(attended, words, edges, chosen.item.text)
     return Read(
         model=name,
-        objective=_OBJECTIVES[kind],
+        objective=objective_for({name: loaded.capabilities}, {}),
         bits_per_byte=float(np.nansum(bits)) / max(len(chosen.item.text.encode("utf-8", "replace")), 1),
         tokens=_tokens(prepared, scores, bits, surfaces(loaded.tokenizer, loaded.capabilities.vocab)),
         relations=relations,
@@ -173,10 +174,6 @@ def _read(loaded: LoadedModel, chosen: NewFunction, name: str) -> Read:
         nodes=_nodes(prepared, bits),
         without=without,
     )
-
-
-_OBJECTIVES = {"decoder": "causal", "encoder": "pll", "encoder-decoder": "infill"}
-"""From what each kind of model is scored, as the lens `surprisal` calls it."""
 
 
 def _scored(prepared: Prepared, kind: str) -> Pass:

@@ -225,9 +225,9 @@ def write_figures(
 @app.command(cls=Explained)
 @shown
 def label(
-    task: Annotated[list[str], typer.Argument(help="See `sonde list tasks`; several read a corpus once.")],
+    task: Annotated[list[str], typer.Argument(help="See `sonde list tasks`; a corpus is read once for all.")],
     corpus: Annotated[list[str], typer.Option("-c", "--corpus", help="A corpus by name.")],
-    output: Annotated[str, typer.Option("-o", "--output", help="File to write; of several as {task}.jsonl.")],
+    output: Annotated[str, typer.Option("-o", "--output", help="File to write; {task} stands for the task.")],
     language: Languages = None,
     unit: Unit = None,
     limit: Limit = None,
@@ -371,7 +371,7 @@ _SPINS = "5000"
 took 0.79 of the time, and 1.24 where another process held one of them (with 100,000 turns: 0.75 and 3.9)."""
 
 _OBJECTS = 50_000
-"""New objects after which Python looks for garbage in cycles: by 700, its default, 1,700 times in a run."""
+"""New objects before Python looks for garbage in cycles; with its default of 700 it looks 1,700 times."""
 
 
 def main() -> None:

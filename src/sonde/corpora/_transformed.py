@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from sonde.base.errors import UsageError
 from sonde.corpora._corpus import Item, item_id
@@ -11,7 +12,9 @@ from sonde.languages import LANGUAGES
 from sonde.languages._transforms import DOCSTRINGS, MISLEAD, ChangedText, Transforms
 from sonde.languages._treesitter import TreeSitterLanguage
 
-NEIGHBOURS = 20
+T = TypeVar("T")
+
+_NEIGHBOURS = 20
 """Functions whose names may mislead in one before them."""
 
 SAME_AS_ANOTHER = "the same as another once changed"
@@ -38,8 +41,7 @@ def transformed(
         mine = [item for item in items if item.language == language]
         names = [rules.names(item.text) for item in mine] if transform == MISLEAD else []
         for place, item in enumerate(mine):
-            behind = [*names[place + 1 :], *names[:place]][:NEIGHBOURS]
-            change = change_of(item, rules, transform, seed, behind)
+            change = change_of(item, rules, transform, seed, behind(names, place + 1))
             if isinstance(change, str):
                 leave_out(change, 1, item.path)
                 continue
@@ -51,8 +53,17 @@ def transformed(
     return tuple(found.values())
 
 
+def behind(ordered: Sequence[T], first: int) -> Iterator[T]:
+    """Those whose names may mislead in the one before ``first``; behind the last stands the first of all.
+
+    Of few functions it is among them itself, and the names that a text holds never mislead in it.
+    """
+    for step in range(min(_NEIGHBOURS, len(ordered))):
+        yield ordered[(first + step) % len(ordered)]
+
+
 def change_of(
-    item: Item, rules: Transforms, transform: str, seed: int, behind: Iterable[Sequence[str]] = ()
+    item: Item, rules: Transforms, transform: str, seed: int, others: Iterable[Sequence[str]] = ()
 ) -> ChangedText | str:
     """What a transform makes of an item's text, or why it makes nothing of it.
 
@@ -61,11 +72,11 @@ def change_of(
         rules: Those of its language.
         transform: One of `sonde.languages._transforms.TRANSFORMS`.
         seed: Of what is drawn.
-        behind: What other functions call their variables, for names that mislead.
+        others: What other functions call their variables, for names that mislead.
     """
     if item.tags or item.given:
         return "labels of its own on characters"
-    change = rules.change(item.text, transform, seed, [name for names in behind for name in names])
+    change = rules.change(item.text, transform, seed, [name for names in others for name in names])
     if change.text == item.text:
         return f"nothing to change by {transform}"
     kept = change.text and rules.keeps(item.text, change.text, transform)

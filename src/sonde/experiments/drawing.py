@@ -28,7 +28,6 @@ from sonde.store.rundir import label_path
 from sonde.tasks import (
     DRAWING,
     NO_PICKS,
-    PICKED,
     TASKS,
     TRANSFORM_VERSION,
     Dataset,
@@ -44,6 +43,7 @@ from sonde.tasks import (
     drawn_from,
     effective_clusters,
     gather_picks,
+    is_picked,
     lack_of_clusters,
     more_clusters,
     needs_imports,
@@ -227,7 +227,7 @@ class _Drawing:
             return {}
         missing = [name for name in self.lens.tasks if not self.is_stored(name)]
         tasks = {name: TASKS.load(name) for name in missing}
-        alone = {name: task for name, task in tasks.items() if task.target in PICKED}
+        alone = {name: task for name, task in tasks.items() if is_picked(task)}
         if not alone:
             return {}
         with progress.stage(f"labelling {self.group.language}"):

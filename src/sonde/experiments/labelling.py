@@ -168,8 +168,8 @@ def write_label_files(wanted: Labelling, names: Sequence[str], output: str) -> l
     files = [Path(output.replace(TASK_HERE, name)) for name in public]
     if len(set(files)) < len(names):
         raise UsageError(
-            f"{len(names)} tasks are as many files: write {TASK_HERE} into the name, as -o "
-            f"labels/{TASK_HERE}.jsonl, and each task once"
+            f"{len(names)} tasks need as many files: write {TASK_HERE} into the name, as in -o "
+            f"labels/{TASK_HERE}.jsonl, and name each task once"
         )
     found: list[dict[str, Any]] = []
     for file, labels in zip(files, label_each(wanted, names), strict=True):
@@ -193,7 +193,7 @@ class _Read:
         self._items: dict[str, Sequence[Item]] = {}
 
     def pool(self, corpus: str) -> Sequence[Item]:
-        """Of what data sets are drawn."""
+        """The functions that data sets are drawn from."""
         if corpus not in self._pools:
             selection = pool_selection(self._wanted.selection)
             self._pools[corpus] = select(corpus, selection, spread=self._wanted.spread).items

@@ -303,14 +303,12 @@ def renamed_token(text: str, token: TextPlace, names: Mapping[str, str]) -> str 
 
     What follows a dot or an arrow is a member, which keeps its name.
     """
+    if _is_member(text, token):
+        return token.surface
     if token.surface in names:
-        return token.surface if _is_member(text, token) else names[token.surface]
-    bare = {_bare(name) for name in names}
-    return (
-        None
-        if bare.intersection(_WORD.findall(token.surface)) and not _is_member(text, token)
-        else token.surface
-    )
+        return names[token.surface]
+    inside = {_bare(name) for name in names}.intersection(_WORD.findall(token.surface))
+    return None if inside else token.surface
 
 
 def _is_member(text: str, token: TextPlace) -> bool:

@@ -19,7 +19,7 @@ TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task", protocols=(Task,
 
 # The builder of data sets looks tasks up by name, so the registry has to be there before it.
 from sonde.corpora._spread import Spread  # noqa: E402
-from sonde.tasks._dataset import DRAWING, NO_PICKS, Estimate, build, drawn_from, gather_picks  # noqa: E402
+from sonde.tasks._dataset import DRAWING, NO_PICKS, Estimate, build, drawn_from, gather_picks, is_picked  # noqa: E402
 from sonde.tasks._effective import effective_clusters, lack_of_clusters, more_clusters  # noqa: E402
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset  # noqa: E402
 from sonde.tasks._minimal_pairs import PAIRED_SCHEMA, build_pairs  # noqa: E402
@@ -54,6 +54,7 @@ __all__ = [
     "effective_clusters",
     "gather_picks",
     "importing",
+    "is_picked",
     "label_items",
     "lack_of_clusters",
     "languages_of",

@@ -102,7 +102,7 @@ class StatementOptions(PairOptions):
     separator: str = option("\n", "what stands between words and statement")
     objective: Annotated[str, OneOf((MASKED, CANDIDATES, PLL, ANSWERS))] = option(
         MASKED,
-        "masked: a subtoken is left out, which decoders take that have tokens for filling in; candidates: "
+        "masked: one subtoken is left out, of decoders those with tokens for filling in; candidates: "
         "whole statements with each of several names, which decoders score from left to right and other "
         "models by pseudo-log-likelihood; pll: the same, without decoders; answers: of each of several names "
         "its own subtokens alone are scored, all of them; where none is named, candidates if a decoder is "

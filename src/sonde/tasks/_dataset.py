@@ -227,10 +227,15 @@ def _picks(questions: Sequence[Question], pool: Sequence[Item], spread: Spread) 
     return {**found}
 
 
+def is_picked(task: Task) -> bool:
+    """Whether a task labels what the code already has, and changes nothing of it."""
+    return task.target in PICKED and not isinstance(task, BugTask)
+
+
 def _answers(question: Question, item: Item) -> bool:
     """Whether a task's labels can be gathered with others': one that fails is to fail by itself."""
     task = TASKS.load(question.task)
-    if task.target not in PICKED or task.needs_repository:
+    if not is_picked(task) or task.needs_repository:
         return False
     try:
         picks_of(

@@ -12,7 +12,6 @@ import dataclasses
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
 from typing import Any
 
 import polars as pl
@@ -20,14 +19,14 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.corpora import Item
 from sonde.corpora._spread import ItemChunk, Spread
-from sonde.corpora._transformed import NEIGHBOURS, SAME_AS_ANOTHER, change_of, code_language, transformed_item
+from sonde.corpora._transformed import SAME_AS_ANOTHER, behind, change_of, code_language, transformed_item
 from sonde.languages._carried import Carried
 from sonde.languages._transforms import DOCSTRINGS, MISLEAD, ChangedText, Transforms
 from sonde.tasks import TASKS
-from sonde.tasks._bugs import BugTask
 from sonde.tasks._changed import Place
+from sonde.tasks._dataset import is_picked
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset
-from sonde.tasks._picked import PICKED, Pick, Question, around, places_of
+from sonde.tasks._picked import Pick, Question, around, places_of
 from sonde.tasks._pool import count_tokens, edits_of
 from sonde.tasks._task import Task
 
@@ -64,8 +63,8 @@ class PoolTransform:
     def change(self, item: Item) -> ChangedText | str:
         """What becomes of an item, or why nothing does."""
         if item.item_id not in self._made:
-            behind = self._behind(item.item_id) if self.name == MISLEAD else ()
-            self._made[item.item_id] = change_of(item, self._rules, self.name, self._seed, behind)
+            others = self._behind(item.item_id) if self.name == MISLEAD else ()
+            self._made[item.item_id] = change_of(item, self._rules, self.name, self._seed, others)
         return self._made[item.item_id]
 
     def item(self, source: Item, item: Item, end: int | None = None) -> Item | str:
@@ -113,7 +112,7 @@ class PoolTransform:
     def _behind(self, name: str) -> Iterator[Sequence[str]]:
         """Names of the functions behind one."""
         first = bisect_right(self._order, name)
-        for other in islice(chain(self._order[first:], self._order[:first]), NEIGHBOURS):
+        for other in behind(self._order, first):
             if other not in self._names:
                 self._names[other] = self._rules.names(self._texts[other])
             yield self._names[other]
@@ -165,11 +164,6 @@ def transform_dataset(
     report = {**made.report, "size": len(kept), **counted, "transform": told}
     inputs = tuple(found[name] for name in sorted(found))
     return dataclasses.replace(made, examples=table, inputs=inputs, report=report)
-
-
-def is_picked(task: Task) -> bool:
-    """Whether a task labels what the code already has, and changes nothing of it."""
-    return task.target in PICKED and not isinstance(task, BugTask)
 
 
 def _own(examples: pl.DataFrame) -> Iterator[_Row]:

@@ -111,8 +111,8 @@ class FinetuneOptions(BaselineOptions):
     )
     fsdp: bool = scoring_option(
         _DEFAULT.fsdp,
-        "share weights, gradients and what the optimiser keeps out among the processes (FSDP), for a model "
-        "that is trained whole and does not fit into one device",
+        "split weights, gradients and the optimiser's state over the processes (FSDP), for a model that is "
+        "trained whole and does not fit into one device",
     )
     precision: Annotated[str, OneOf(PRECISIONS)] = scoring_option(
         _DEFAULT.precision, "of products in training; auto is bfloat16 where the device multiplies in it"

@@ -46,7 +46,7 @@ class SurprisalOptions(ServerOptions):
     masked_items: Count = option(
         # Each costs a forward a subword.
         200,
-        "most items of a corpus and language with pll or infill, and most pairs of each task with pll",
+        "at most this many items of a corpus and language with pll or infill, and pairs of a task with pll",
     )
     masked_characters: Count = option(
         # Cost and memory grow with the square of it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -147,6 +148,26 @@ def test_memory_that_is_saved_changes_no_number(
     np.testing.assert_allclose(found.test.probability, usual.test.probability, atol=1e-4)
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+@pytest.mark.parametrize(
+    ("kind", "change"), [("modernbert", {"head": "max"}), ("llama", {}), ("bert", {"lora_rank": 4})]
+)
+def test_a_compiled_training_is_the_same_training(
+    kind: str, change: dict[str, Any], specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+) -> None:
+    """Up to rounding, under the same names of weights, and its model is read without a compiler."""
+    spec = read_without_dropout(specs(kind), tmp_path / "model")
+    recipe = dataclasses.replace(TINY, dropout=0.0, precision="float32", epochs=2, **change)
+    usual = tune(spec, pattern, recipe, tmp_path / "usual")
+    found = tune(spec, pattern, dataclasses.replace(recipe, compile=True), tmp_path / "compiled")
+    for one, other in zip(found.courses[found.setting], usual.courses[usual.setting], strict=True):
+        assert one.loss == pytest.approx(other.loss, abs=1e-3)
+    np.testing.assert_allclose(found.test.probability, usual.test.probability, atol=1e-2)
+    states = [load_file(one.folder / "model.safetensors") for one in (found, usual)]
+    assert states[0].keys() == states[1].keys()
+
+
 def test_weights_that_do_not_move_may_be_half(
     specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
 ) -> None:
@@ -165,6 +186,7 @@ def test_weights_that_do_not_move_may_be_half(
         ({"lora_rank": 4, "frozen": True}, "leave out finetune.frozen"),
         ({"lora_rank": 4, "pointer_epochs": 1}, "leave out finetune.pointer_epochs"),
         ({"fsdp": True}, "give finetune.processes 2 or more"),
+        ({"fsdp": True, "processes": 2, "compile": True}, "leave out either"),
     ],
 )
 def test_what_excludes_each_other_is_one_line(

@@ -30,6 +30,7 @@ from transformers import (
 from sonde.base.errors import InputError
 from sonde.models._quiet import quiet
 from sonde.training.checkpoints import claim, clear, last_whole, mark, storing
+from sonde.training.compiling import check_compiler
 from sonde.training.initial import fresh_model
 from sonde.training.kept import Series
 from sonde.training.objectives import causal_loss, pair_losses
@@ -216,29 +217,6 @@ def _arguments(recipe: Recipe, folder: Path, model: PreTrainedModel) -> Training
     return arguments
 
 
-def check_compiler(training: TrainingConfig) -> None:
-    """Say in one line, before any work is done, that operations are to be fused and there is no C++ compiler.
-
-    Args:
-        training: What the recipe says of training.
-
-    Raises:
-        InputError: Operations are to be fused and nothing is there that compiles them.
-    """
-    if not training.compile:
-        return
-    # Half a second that only such recipes pay.
-    from torch._inductor.cpp_builder import get_cpp_compiler
-    from torch._inductor.exc import InvalidCxxCompiler
-
-    try:
-        get_cpp_compiler()
-    except InvalidCxxCompiler as error:
-        raise InputError(
-            "training.compile needs a C++ compiler and finds none; install g++ or leave it out"
-        ) from error
-
-
 def _drop_aliases(model: PreTrainedModel) -> None:
     """Take away second names of parameters that no computation uses by them (a head's bias, kept twice).
 
@@ -291,7 +269,8 @@ def train(
             operations are to be fused without a C++ compiler, or a series is to be kept of a model that is
             spread over devices.
     """
-    check_compiler(recipe.training)
+    if recipe.training.compile:
+        check_compiler("training.compile")
     if keep is not None and recipe.training.fsdp:
         raise InputError(
             f"recipe {recipe.name}: no series is kept of a model that is spread over devices (fsdp)"

@@ -16,6 +16,7 @@ from sonde.base.errors import InputError
 from sonde.corpora._ngram import NGram
 from sonde.models._memory import if_it_fits
 from sonde.models._quiet import quiet
+from sonde.training.compiling import check_compiler
 from sonde.training.copies import near_copies
 from sonde.training.documents import reserved_files
 from sonde.training.evaluate import Figures, evaluate_decoder, evaluate_encoder, first_files, sample_files
@@ -29,7 +30,7 @@ from sonde.training.export import (
     write_weights,
 )
 from sonde.training.initial import check_vocabulary, model_class
-from sonde.training.loop import TrainedModel, check_compiler, train
+from sonde.training.loop import TrainedModel, train
 from sonde.training.packing import Packed, prepare
 from sonde.training.recipe import Recipe, read_recipe
 
@@ -62,7 +63,8 @@ def pretrain(
         SondeError: The recipe, its corpora or a checkpoint cannot be used, or the disk is full.
     """
     recipe = read_recipe(recipe_path)
-    check_compiler(recipe.training)
+    if recipe.training.compile:
+        check_compiler("training.compile")
     home = WORK / recipe.name
     folder = output or home / "model"
     joined_before = torch.distributed.is_available() and torch.distributed.is_initialized()

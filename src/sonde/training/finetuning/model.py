@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import derive_seed
 from sonde.models import FAMILIES, LoadedModel, ModelSpec, load_model
+from sonde.training.compiling import check_compiler
 from sonde.training.finetuning.batches import Batch
 from sonde.training.finetuning.data import SECOND, Data, reader_of
 from sonde.training.finetuning.heads import ClassHead, Head, OwnHead, PointerHead, States, TokenHead
@@ -162,8 +163,9 @@ def headed(loaded: LoadedModel, data: Data, recipe: FineTuning) -> HeadedModel:
     whole, pointed = summaries(loaded)
     own = own_classifier(loaded, data.classes, recipe) if _takes_own(data, recipe) else None
     body = LoadedBody(loaded) if own is None else OwnBody(loaded, own)
+    reads = body.inner if own is None else getattr(own, own.base_model_prefix)
     if recipe.lora_rank:
-        with_lora(body.inner if own is None else getattr(own, own.base_model_prefix), recipe)
+        with_lora(reads, recipe)
     if recipe.recompute:
         body.inner.gradient_checkpointing_enable({"use_reentrant": False})
     if own is None:
@@ -172,6 +174,8 @@ def headed(loaded: LoadedModel, data: Data, recipe: FineTuning) -> HeadedModel:
         _check_classes(data)
         head = OwnHead(len(data.classes), class_weights(data, recipe))
     half = recipe.weights == BFLOAT16
+    if recipe.compile:
+        compile_body(reads)
     for part in body.fresh if isinstance(body, OwnBody) else ():
         part.float()
     body.requires_grad_()
@@ -182,6 +186,12 @@ def headed(loaded: LoadedModel, data: Data, recipe: FineTuning) -> HeadedModel:
         for name, weight in body.named_parameters():
             weight.requires_grad_("lora_" in name or id(weight) in fresh)
     return model
+
+
+def compile_body(body: nn.Module) -> None:
+    """Have torch fuse a body's operations when it first reads; its weights keep their names."""
+    # Lengths differ from batch to batch, and each would be compiled by itself.
+    body.compile(dynamic=True)
 
 
 def summaries(loaded: LoadedModel) -> tuple[str, str]:
@@ -203,6 +213,12 @@ def _check(recipe: FineTuning) -> None:
             "finetune.fsdp shares a model of single precision out among processes: give finetune.processes "
             "2 or more, and leave out finetune.pointer_epochs and finetune.weights"
         )
+    if recipe.compile:
+        if recipe.fsdp:
+            raise UsageError(
+                "finetune.compile: a model that fsdp shares out is not compiled; leave out either"
+            )
+        check_compiler("finetune.compile")
     if recipe.weights == BFLOAT16 and not (recipe.lora_rank or recipe.frozen):
         raise UsageError(
             "finetune.weights = bfloat16: small steps vanish in half precision; train beside the weights "

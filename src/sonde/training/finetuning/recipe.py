@@ -71,6 +71,8 @@ class FineTuning:
         weights: One of `HELD`: what the body is held in; half precision only where it does not move.
         at_once: Examples read at once, whose gradients add up to those of a batch; 0 reads all of it.
         recompute: Whether the states between layers are computed again for the gradients, and not kept.
+        compile: Whether torch.compile fuses the body's operations first: half a minute, and a C++ compiler
+            needed on a processor. A training that goes on after a kill is then the same up to rounding.
         processes: Processes that share each batch, one a device where there are several.
         fsdp: Whether weights, gradients and what the optimiser keeps are shared out among the processes.
         seed: Of the order of examples, the head's first weights and dropout.
@@ -103,6 +105,7 @@ class FineTuning:
     weights: str = FLOAT32
     at_once: int = 0
     recompute: bool = False
+    compile: bool = False
     processes: int = 1
     fsdp: bool = False
     seed: int = 0

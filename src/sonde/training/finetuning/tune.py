@@ -29,6 +29,7 @@ from sonde.training.finetuning.model import (
     HeadedModel,
     LoadedBody,
     OwnBody,
+    compile_body,
     headed,
     load_for_training,
     summaries,
@@ -161,7 +162,10 @@ def _trainee(spec: ModelSpec, data: Data, recipe: FineTuning) -> Trainee:
     pointer = None
     if recipe.pointer_epochs:
         whole, _ = summaries(loaded)
-        pointer = partial(pointing, LoadedBody(loaded), data, recipe, loaded.capabilities.d_model, whole)
+        body = LoadedBody(loaded)
+        if recipe.compile:
+            compile_body(body.inner)
+        pointer = partial(pointing, body, data, recipe, loaded.capabilities.d_model, whole)
     return Trainee(model, reader, save, pointer)
 
 

@@ -1,0 +1,26 @@
+"""Compiled models: torch.compile fuses operations, which takes a C++ compiler on a processor."""
+
+from __future__ import annotations
+
+from sonde.base.errors import InputError
+
+
+def check_compiler(option: str) -> None:
+    """Say in one line, before any work is done, that a model is to be compiled and there is no C++ compiler.
+
+    Args:
+        option: What asks for it, as ``training.compile``.
+
+    Raises:
+        InputError: Nothing is there that compiles.
+    """
+    # Half a second that only those pay who ask for it.
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        get_cpp_compiler()
+    except InvalidCxxCompiler as error:
+        raise InputError(
+            f"{option} needs a C++ compiler and finds none; install g++ or leave it out"
+        ) from error

@@ -44,7 +44,7 @@ class Peer:
         script: What it is asked, below `_peers`.
         lens: The lens that answers the same.
         model: A bundled model.
-        most: Functions that it is given at most, since more would take it hours.
+        most: Functions that it is given at most, since more would take it half an hour or longer.
         what: What is compared, for the table.
     """
 
@@ -75,6 +75,7 @@ PEERS = (
         lens="surprisal",
         model="sonde/mini-decoder",
         what="mean loss of each kind of subword",
+        most=1_000,
     ),
     Peer(
         package="interpkit==0.7.0",

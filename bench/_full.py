@@ -79,7 +79,9 @@ def measured(name: str, rounds: int) -> Iterator[dict[str, Any]]:
             for line in running.stdout:
                 told = json.loads(line)
                 row = rows.setdefault(told["name"], {key: told[key] for key in ("name", "unit", "target")})
-                row.setdefault("values", []).extend(told.get("spread", []) or [])
+                # The lowest and the highest of one turn are its figure itself.
+                apart = {*(told.get("spread") or ())} - {told["value"]}
+                row.setdefault("values", []).extend(told["spread"] if apart else [])
                 row["values"].append(told["value"])
                 yield _entry(name, number, rows)
         if running.returncode:

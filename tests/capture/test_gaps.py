@@ -108,7 +108,7 @@ def test_what_cannot_be_asked_is_refused(tiny: Tiny, prepare: Prepare) -> None:
         (tiny("t5"), Pass(one, (scores,)), 0, "no sign for what is left out"),
         (bart, Pass(two, (scores,)), 0, "1, 3 are not one run"),
         (bart, Pass(one, (scores, states)), 0, "without a gap"),
-        (t5, Pass(every, (scores,)), 6, "8 masked subwords are more"),
+        (t5, Pass(every, (scores,)), 6, "8 subwords that are left out are more"),
     ]
     for loaded, asked, context, words in cases:
         with pytest.raises(InputError, match=words):

@@ -142,7 +142,7 @@ STILL = Affine(np.zeros((32, 1), np.float32), np.zeros((1, 32), np.float32), np.
     ("gap", "request_", "said"),
     [
         ((1, 2, 4), TokenScores(), "are not one run"),
-        (tuple(range(80)), TokenScores(), "more than model"),
+        (tuple(range(80)), TokenScores(), "are more than the"),
         ((1,), HiddenStates(), "scores alone"),
     ],
 )

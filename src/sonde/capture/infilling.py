@@ -9,7 +9,7 @@ from sonde.base.errors import InputError
 from sonde.capture.requests import Prepared
 from sonde.capture.row import Row
 from sonde.capture.union import Input
-from sonde.capture.windows import around_gap
+from sonde.capture.windows import around_gap, gap_of
 from sonde.models import LoadedModel
 
 
@@ -35,7 +35,7 @@ def infilled(
         InputError: The model has no tokens to be asked by, or more than scores is asked for, or the subwords
             are not one run, or too many.
     """
-    name, item, hidden = loaded.spec.name, prepared.item.item_id, asked.shape.masked
+    name, hidden = loaded.spec.name, asked.shape.masked
     signs = loaded.special.infill
     if signs is None:
         raise InputError(
@@ -43,20 +43,10 @@ def infilled(
         )
     if not asked.wanted.plain or asked.shape.changes:
         raise InputError(f"model {name!r}: of what a decoder fills in scores alone can be asked for")
-    first, stop = hidden[0], hidden[-1] + 1
-    if stop - first != len(hidden):
-        raise InputError(
-            f"item {item}: subwords {', '.join(map(str, hidden))} are not one run; decoder {name!r} fills "
-            "one gap at a time"
-        )
     lead = loaded.special.added
     # The last subword of the gap is written, and never read.
     room = context - len(lead) - (2 if signs.write is None else 3) + 1
-    if room < stop - first:
-        raise InputError(
-            f"item {item}: {stop - first} subwords that are left out are more than model {name!r} can take "
-            "at once"
-        )
+    first, stop = gap_of(hidden, room, prepared.item.item_id, name)
     begin, end = around_gap(first, stop, len(ids), room)
     preceding = [signs.before, *ids[begin:first].tolist()]
     following = [signs.behind, *ids[stop:end].tolist()]

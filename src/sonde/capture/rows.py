@@ -14,7 +14,7 @@ from sonde.capture.requests import Prepared, Start, WordLookups
 from sonde.capture.row import Row
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.union import Input
-from sonde.capture.windows import around_gap, bidirectional_windows, causal_windows
+from sonde.capture.windows import around_gap, bidirectional_windows, causal_windows, gap_of
 from sonde.models import LoadedModel
 
 
@@ -187,17 +187,7 @@ class RowCutter:
                 f"model {name!r}: states, heads and attention are those of the whole text, without a gap"
             )
         hidden = asked.shape.masked
-        first, stop = hidden[0], hidden[-1] + 1
-        if stop - first != len(hidden):
-            raise InputError(
-                f"item {prepared.item.item_id}: subwords {', '.join(map(str, hidden))} are not one run; "
-                f"encoder-decoder {name!r} fills one gap at a time"
-            )
-        if stop - first > room:
-            raise InputError(
-                f"item {prepared.item.item_id}: {stop - first} masked subwords are more than the "
-                f"{max(room, 0)} that model {name!r} can take at once"
-            )
+        first, stop = gap_of(hidden, room, prepared.item.item_id, name)
         begin, end = around_gap(first, stop, len(ids), room)
         shown = (
             special.prefix,

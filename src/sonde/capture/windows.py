@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sonde.base.errors import UsageError
+from sonde.base.errors import InputError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,32 @@ def _step(context: int, stride: float, step: int) -> int:
     if context < 1:
         raise UsageError(f"a context of {context} holds no subword; give the model at least 1")
     return min(step, context) if step else max(1, int(context * stride))
+
+
+def gap_of(hidden: Sequence[int], room: int, item: str, model: str) -> tuple[int, int]:
+    """First position of the gap that is left out of a text, and one past its last.
+
+    Args:
+        hidden: Positions that are left out, in their order; at least one.
+        room: Positions that fit.
+        item: The text, for errors.
+        model: Who fills in, for errors.
+
+    Raises:
+        InputError: There is more than one gap, or it does not fit.
+    """
+    first, stop = hidden[0], hidden[-1] + 1
+    if stop - first != len(hidden):
+        raise InputError(
+            f"item {item}: subwords {', '.join(map(str, hidden))} are not one run; model {model!r} fills in "
+            "one gap at a time"
+        )
+    if stop - first > room:
+        raise InputError(
+            f"item {item}: {stop - first} subwords that are left out are more than the {max(room, 0)} that "
+            f"model {model!r} can take at once"
+        )
+    return first, stop
 
 
 def around_gap(first: int, stop: int, length: int, room: int) -> tuple[int, int]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import tree_sitter
 
+from sonde.base.errors import InputError
 from sonde.languages import LANGUAGES, has_facet
+from sonde.languages._grammar import Grammar
 from sonde.languages._treesitter import TreeSitterLanguage
 
 
@@ -49,3 +51,14 @@ def test_ancestors_run_from_the_parent_to_the_root() -> None:
         "expression_statement",
         "module",
     ]
+
+
+def test_a_condition_that_no_query_is_held_to_is_refused(tmp_path, monkeypatch) -> None:
+    """The binding would find what the condition leaves out."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").touch()
+    (tmp_path / "mine" / "locals.scm").write_text('((identifier) @name (#not-any-of? @name "a" "b"))')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(InputError, match=r"mine: locals\.scm has the condition #not-any-of\?") as caught:
+        Grammar("tree_sitter_python", "mine").query("locals")
+    assert "\n" not in str(caught.value)

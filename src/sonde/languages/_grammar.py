@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from typing import Protocol
 
 import tree_sitter
 
+from sonde.base.errors import InputError
+
 # Children of one ERROR node beyond which a query is not run over them together; far more than in code that
 # somebody is still writing.
 _WIDE = 5_000
@@ -19,6 +22,10 @@ _WIDE = 5_000
 # Depth below which no match begins: a query takes time quadratic in the depth of a tree, a minute for a chain
 # of 64,000 attributes. No code that a person wrote comes near.
 _DEEP = 6_000
+
+_PREDICATE = re.compile(r"\(#([\w-]+[?!])")
+_KNOWN = frozenset({*("eq?", "not-eq?", "any-eq?", "match?", "not-match?", "any-match?", "any-of?"), "set!"})
+"""Conditions that tree-sitter's binding holds a query to; any other, ``not-any-of?`` too, it passes over."""
 
 
 Match = dict[str, list[tree_sitter.Node]]
@@ -69,10 +76,20 @@ class Grammar:
         return parser.parse(data)
 
     def query(self, name: str) -> tree_sitter.Query:
-        """The compiled query of a file, ``name`` without its ``.scm``; without a file it finds nothing."""
+        """The compiled query of a file, ``name`` without its ``.scm``; without a file it finds nothing.
+
+        Raises:
+            InputError: It has a condition that would not be looked at.
+        """
         if name not in self._queries:
             file = files(self._package) / f"{name}.scm"
             text = file.read_text(encoding="utf-8") if file.is_file() else ""
+            unknown = set(_PREDICATE.findall(text)) - _KNOWN
+            if unknown:
+                raise InputError(
+                    f"{self._package}: {name}.scm has the condition #{min(unknown)}, which no query is held to; "
+                    f"write it with #{', #'.join(sorted(_KNOWN))}"
+                )
             self._queries[name] = tree_sitter.Query(self.language, text)
         return self._queries[name]
 

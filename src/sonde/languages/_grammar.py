@@ -87,7 +87,7 @@ class Grammar:
             unknown = set(_PREDICATE.findall(text)) - _KNOWN
             if unknown:
                 raise InputError(
-                    f"{self._package}: {name}.scm has the condition #{min(unknown)}, which no query is held to; "
+                    f"{self._package}: {name}.scm has the condition #{min(unknown)}, which is not looked at; "
                     f"write it with #{', #'.join(sorted(_KNOWN))}"
                 )
             self._queries[name] = tree_sitter.Query(self.language, text)

@@ -44,6 +44,18 @@ def by_kind(field: str, title: str | None = None) -> alt.Color:
     return alt.Color(f"{field}:N", title=title, sort=None, scale=alt.Scale(range=KIND_RANGE))
 
 
+def by_dashes(field: str, **look: Any) -> alt.StrokeDash:
+    """The dashes of a line, in a legend of their own below the chart: colours have theirs above.
+
+    Args:
+        field: Column that holds the words.
+        look: Which dashes stand for which word, where that is not left open.
+    """
+    # Grey is told from either background.
+    legend = alt.Legend(symbolType="stroke", symbolStrokeColor="#888888", symbolSize=600, orient="bottom")
+    return alt.StrokeDash(f"{field}:N", title=None, sort=None, legend=legend, **look)
+
+
 def dots(
     rows: pl.DataFrame,
     order: list[str],

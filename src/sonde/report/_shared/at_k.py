@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._drawing.charts import by_meaning, specification
+from sonde.report._drawing.charts import by_dashes, by_meaning, specification
 from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.run import RunData
 
@@ -83,12 +83,8 @@ def curves(
     y = alt.Y("value:Q", title="right among the first k", axis=alt.Axis(format="%"), scale=scale)
     line = base.mark_line(style="trend").encode(y=y)
     if len(present) > 1 and (several or not controls):
-        legend = alt.Legend(orient="bottom", symbolType="stroke")
-        line = line.encode(
-            strokeDash=alt.StrokeDash(
-                "who:N", title=None, scale=alt.Scale(domain=present, range=_DASHES), legend=legend
-            )
-        )
+        dashes = alt.Scale(domain=present, range=_DASHES)
+        line = line.encode(strokeDash=by_dashes("who", scale=dashes))
     band = (
         base.transform_filter("datum.banded")
         .transform_filter("isValid(datum.low)")

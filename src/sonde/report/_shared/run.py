@@ -41,8 +41,8 @@ class ModelInfo:
 def _tail(name: str) -> str:
     """A model's name without the folders above it and above its adapter.
 
-    >>> _tail("runs/base?adapter=./adapters/lora")
-    'base?adapter=lora'
+    >>> _tail("runs/base?adapter=./adapters/lora"), _tail(".training/encoder-64/model")
+    ('base?adapter=lora', 'encoder-64')
     """
     base, mark, options = name.partition("?")
     said = [option.rpartition("=") for option in options.split("&")] if mark else []
@@ -51,7 +51,9 @@ def _tail(name: str) -> str:
 
 
 def _last(path: str) -> str:
-    return path.rstrip("/").rsplit("/", 1)[-1] or path
+    above, _, last = path.rstrip("/").rpartition("/")
+    # Trainings leave their model in a folder of that name, which says nothing.
+    return _last(above) if last == "model" and above.strip("./") else last or path
 
 
 class RunData:

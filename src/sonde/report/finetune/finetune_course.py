@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._drawing.charts import by_meaning, specification
+from sonde.report._drawing.charts import by_dashes, by_meaning, specification
 from sonde.report._shared.numbers import number
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
@@ -87,11 +87,12 @@ def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
             alt.Tooltip("value:Q", format=".1%" if form == "%" else ".3f", title=title),
         ],
     )
+    line = base.mark_line(clip=True)
     if several:
-        base = base.encode(
-            strokeDash=alt.StrokeDash("who:N", title=None, sort=None, legend=alt.Legend(symbolType="stroke"))
-        )
-    return specification(base.mark_line(point=True, clip=True).properties(height=_HEIGHT))
+        # The lines' alone: points would leave the legend without a stroke.
+        line = line.encode(strokeDash=by_dashes("who"))
+    points = base.mark_point(filled=True, size=30, opacity=1, clip=True)
+    return specification(alt.layer(line, points).properties(height=_HEIGHT))
 
 
 def _table(rows: pl.DataFrame) -> Table:

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._drawing.charts import by_meaning, specification
+from sonde.report._drawing.charts import by_dashes, by_meaning, specification
 from sonde.report._shared.numbers import no_verdict, number, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
@@ -131,11 +131,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     )
     line = base.mark_line(opacity=0.6)
     if several:
-        line = line.encode(
-            strokeDash=alt.StrokeDash(
-                "others:N", title=None, sort=None, legend=alt.Legend(symbolType="stroke")
-            )
-        )
+        line = line.encode(strokeDash=by_dashes("others"))
     y = alt.Y("value:Q", title="test examples", scale=scale, axis=alt.Axis(format="%"))
     layers = [
         base.mark_rule(style="spread", clip=True).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),

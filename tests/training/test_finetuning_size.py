@@ -16,6 +16,7 @@ import torch
 from datasets import Dataset
 from safetensors.torch import load_file
 from tests.training.test_finetuning import TINY, pattern, read_without_dropout, specs, split, texts
+from torch._dynamo.utils import counters
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
 
@@ -156,11 +157,13 @@ def test_memory_that_is_saved_changes_no_number(
 def test_a_compiled_training_is_the_same_training(
     kind: str, change: dict[str, Any], specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
 ) -> None:
-    """Up to rounding, under the same names of weights, and its model is read without a compiler."""
+    """Up to rounding, and under the same names of weights."""
     spec = read_without_dropout(specs(kind), tmp_path / "model")
     recipe = dataclasses.replace(TINY, dropout=0.0, precision="float32", epochs=2, **change)
     usual = tune(spec, pattern, recipe, tmp_path / "usual")
+    counters.clear()
     found = tune(spec, pattern, dataclasses.replace(recipe, compile=True), tmp_path / "compiled")
+    assert counters["stats"]["unique_graphs"]
     for one, other in zip(found.courses[found.setting], usual.courses[usual.setting], strict=True):
         assert one.loss == pytest.approx(other.loss, abs=1e-3)
     np.testing.assert_allclose(found.test.probability, usual.test.probability, atol=1e-2)

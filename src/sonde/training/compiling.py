@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sonde.base.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def check_compiler(option: str) -> None:
@@ -24,3 +29,9 @@ def check_compiler(option: str) -> None:
         raise InputError(
             f"{option} needs a C++ compiler and finds none; install g++ or leave it out"
         ) from error
+
+
+def compile_body(body: nn.Module) -> None:
+    """Have torch fuse a body's operations when it first reads; its weights keep their names."""
+    # Lengths differ from batch to batch, and each would be compiled by itself.
+    body.compile(dynamic=True)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import derive_seed
 from sonde.models import FAMILIES, LoadedModel, ModelSpec, load_model
-from sonde.training.compiling import check_compiler
+from sonde.training.compiling import check_compiler, compile_body
 from sonde.training.finetuning.batches import Batch
 from sonde.training.finetuning.data import SECOND, Data, reader_of
 from sonde.training.finetuning.heads import ClassHead, Head, OwnHead, PointerHead, States, TokenHead
@@ -186,12 +186,6 @@ def headed(loaded: LoadedModel, data: Data, recipe: FineTuning) -> HeadedModel:
         for name, weight in body.named_parameters():
             weight.requires_grad_("lora_" in name or id(weight) in fresh)
     return model
-
-
-def compile_body(body: nn.Module) -> None:
-    """Have torch fuse a body's operations when it first reads; its weights keep their names."""
-    # Lengths differ from batch to batch, and each would be compiled by itself.
-    body.compile(dynamic=True)
 
 
 def summaries(loaded: LoadedModel) -> tuple[str, str]:

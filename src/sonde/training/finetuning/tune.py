@@ -19,6 +19,7 @@ from sonde.base.files import write_atomic
 from sonde.models import ModelSpec
 from sonde.models._quiet import quiet
 from sonde.models._weights import device_of
+from sonde.training.compiling import compile_body
 from sonde.training.finetuning import checkpoint
 from sonde.training.finetuning.answers import Answers, answer
 from sonde.training.finetuning.checkpoint import Epoch, best_of
@@ -29,7 +30,6 @@ from sonde.training.finetuning.model import (
     HeadedModel,
     LoadedBody,
     OwnBody,
-    compile_body,
     headed,
     load_for_training,
     summaries,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 import tempfile
 import time
@@ -31,13 +32,19 @@ _TENSORS = ("ids", "part", "target", "candidates", "location", "repairs")
 
 def run() -> Iterable[dict[str, Any]]:
     """Measure with the bundled encoder on texts of 32 to 128 subwords; rows of name, value, unit, target."""
-    loaded = load_for_training(ModelSpec(name="sonde/mini-encoder"))
+    spec = ModelSpec(name="sonde/mini-encoder")
+    loaded = load_for_training(spec)
     encoded = _examples(loaded.capabilities.vocab, _RECIPE.batch * _STEPS)
     samples = [Sample(str(row), "", one.target) for row, one in enumerate(encoded)]
-    model = headed(loaded, Data(("no", "yes"), samples, samples, samples), _RECIPE)
+    data = Data(("no", "yes"), samples, samples, samples)
+    model = headed(loaded, data, _RECIPE)
+    compiled = headed(load_for_training(spec), data, dataclasses.replace(_RECIPE, compile=True))
     start = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
     pad = loaded.special.pad
+    # Compiled here, for batches of any length.
+    _ours(compiled, encoded, pad)
     ratios: list[float] = []
+    fused: list[float] = []
     speeds: list[float] = []
     for _ in range(_ROUNDS):
         # Side by side, so that a busy machine slows both alike.
@@ -47,8 +54,11 @@ def run() -> Iterable[dict[str, Any]]:
         bare = _bare(model, encoded, pad)
         ratios.append(bare / own)
         speeds.append(_subwords(encoded) / own)
+        compiled.load_state_dict(start)
+        fused.append(own / _ours(compiled, encoded, pad))
     yield _row("subwords trained on", statistics.median(speeds), "1/s", None)
     yield _row("of the bare Trainer's speed", statistics.median(ratios), "x", ">= 0.95")
+    yield _row("compiled, of the speed without", statistics.median(fused), "x", "> 1")
 
 
 def _examples(vocabulary: int, size: int) -> list[Encoded]:

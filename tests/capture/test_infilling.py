@@ -142,7 +142,7 @@ STILL = Affine(np.zeros((32, 1), np.float32), np.zeros((1, 32), np.float32), np.
     ("gap", "request_", "said"),
     [
         ((1, 2, 4), TokenScores(), "are not one run"),
-        (tuple(range(80)), TokenScores(), "are more than the"),
+        (tuple(range(80)), TokenScores(), "80 subwords that are left out are more than the"),
         ((1,), HiddenStates(), "scores alone"),
     ],
 )

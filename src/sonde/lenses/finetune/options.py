@@ -107,8 +107,8 @@ class FinetuneOptions(BaselineOptions):
     )
     compile: bool = scoring_option(
         _DEFAULT.compile,
-        "compile the model first with torch.compile: half a minute that shortens trainings of more than "
-        "a few minutes; needs a C++ compiler on a processor",
+        "compile the model with torch.compile first, which takes half a minute and makes the training itself "
+        "faster; needs a C++ compiler on a processor",
     )
     processes: Count = scoring_option(
         _DEFAULT.processes,

@@ -119,7 +119,7 @@ def run() -> Iterator[Row]:
     """Measure everything; rows of name, value, unit, target."""
     shapes = _LARGE if _ON else _SMALL
     device = torch.cuda.get_device_name() if _ON else "no accelerator"
-    yield _row(f"{device}, torch {torch.__version__}, transformers {transformers.__version__}", 0, "", None)
+    print(f"{device}, torch {torch.__version__}, transformers {transformers.__version__}", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         for shape in shapes:
             yield from _told(shape.name, lambda one=shape: _observing(one, Path(folder)))

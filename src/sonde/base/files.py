@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from sonde.base.errors import StoreError
@@ -54,3 +55,15 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         raise StoreError(
             f"cannot write {path}: {reason}; finished results are kept, free space and run again"
         ) from error
+
+
+FileStamp = tuple[str, int, int, int, int]
+"""Path, inode, size, time of modification and of change (nanoseconds)."""
+
+
+def file_stamps(files: Iterable[Path]) -> tuple[FileStamp, ...]:
+    """Describe files by what changes when one of them is written again; nothing of them is read."""
+    status = ((path, path.stat()) for path in files)
+    return tuple(
+        (str(path), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for path, stat in status
+    )

@@ -18,6 +18,9 @@ _WRITTEN: Mapping[type, Callable[[Any], str]] = {str: encode_basestring_ascii, i
 ADDED: Mapping[str, Any] = {"added": True}
 """Metadata of a field that came later than keys that still hold: at its default it is no part of them."""
 
+NOT_IN_KEYS: Mapping[str, Any] = {"in_keys": False}
+"""Metadata of a field that is never part of a key, because the key names what it holds in another way."""
+
 
 def _plain(value: Any) -> Any:
     """Reduce a value to what JSON can hold, with a canonical order.
@@ -45,6 +48,8 @@ def _plain(value: Any) -> Any:
 
 def _known(value: Any, field: dataclasses.Field[Any]) -> bool:
     """Whether a field is part of a key."""
+    if not field.metadata.get("in_keys", True):
+        return False
     return not (field.metadata.get("added") and getattr(value, field.name) == field.default)
 
 

@@ -19,7 +19,7 @@ from sonde.experiments.plan import ModelChoice, Reading
 from sonde.experiments.provenance import computing_versions
 from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens, pairs_asked, typed_options
 from sonde.lenses._quirks import tasks_behind
-from sonde.models import Capabilities, ModelSpec, resolve_revision, seen_items, settle, spec_of
+from sonde.models import Capabilities, ModelSpec, pin, resolve_revision, seen_items, settle, spec_of
 from sonde.store.rundir import slug
 from sonde.tasks import TASKS, ablations_of, quirks_of
 
@@ -218,7 +218,8 @@ def model_choices(
         for trained in () if experiment.include_seen else filter(None, (spec.name, spec.adapter)):
             found = seen_items(trained, ids)
             seen |= {item for item, original in known.items() if found & {item, original}}
-        choices.append(ModelChoice(name=name, spec=settle(spec), revision=resolve_revision(spec), seen=seen))
+        revision = resolve_revision(spec)
+        choices.append(ModelChoice(name=name, spec=pin(settle(spec)), revision=revision, seen=seen))
     return tuple(choices)
 
 

@@ -12,8 +12,10 @@ from sonde.models._load import (
     describe_special,
     load_model,
     load_tokenizer,
+    pin,
     resolve_revision,
     settle,
+    tokenizer_stamps,
     trainable,
 )
 from sonde.models._naming import QUANTISATIONS, full_name, spec_of, split_family, split_revision
@@ -50,6 +52,7 @@ __all__ = [
     "load_model",
     "load_tokenizer",
     "manifest",
+    "pin",
     "resolve_revision",
     "seen_items",
     "settle",
@@ -58,5 +61,6 @@ __all__ = [
     "split_family",
     "split_revision",
     "stored",
+    "tokenizer_stamps",
     "trainable",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from sonde.base.fingerprint import ADDED
+from sonde.base.fingerprint import ADDED, NOT_IN_KEYS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +116,8 @@ class ModelSpec:
         quantise: ``"8bit"`` or ``"4bit"``: how bitsandbytes holds the linear layers; empty for as they are.
         device_map: Where the parts of the model lie, as accelerate takes it: ``"auto"`` or the like, or a
             JSON object of devices by module; empty for all on the device.
+        content: Commit or hash that the files must have when they are loaded; empty takes whatever is
+            there. Keys name it by the revision.
     """
 
     name: str
@@ -127,6 +129,7 @@ class ModelSpec:
     adapter: str = field(default="", metadata=ADDED)
     quantise: str = field(default="", metadata=ADDED)
     device_map: str = field(default="", metadata=ADDED)
+    content: str = field(default="", metadata=NOT_IN_KEYS)
 
     @property
     def full_name(self) -> str:

@@ -6,14 +6,16 @@ import dataclasses
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, SondeError, UnknownNameError
+from sonde.base.files import FileStamp, file_stamps
 from sonde.models._adapting import adapter_hash, check_adapter, is_merged
 from sonde.models._catalogue import known_models
 from sonde.models._encoders import VECTORS, encoder_revision, is_encoder, load_encoder
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
-from sonde.models._files import file_of, read_object, revision_of
+from sonde.models._files import file_of, read_object, revision_of, small_files
 from sonde.models._naming import split_family
 from sonde.models._placing import computing_device, devices_of
 from sonde.models._plbart import FILE, plbart_tokenizer
@@ -57,9 +59,11 @@ def load_model(spec: ModelSpec) -> LoadedModel:
     model = family.load(spec, config)
     _check_head(spec, family, model, capabilities)
     kind = _held_as(spec, config)
+    revision = resolve_revision(spec)
+    _check_content(spec)
     loaded = LoadedModel(
         spec=spec,
-        revision=resolve_revision(spec),
+        revision=revision,
         model=model,
         tokenizer=load_tokenizer(spec),
         capabilities=capabilities,
@@ -99,7 +103,7 @@ def load_tokenizer(spec: ModelSpec) -> Any:
         UnknownNameError: No model has this name.
         InputError: It cannot be reached, or gives no character offsets.
     """
-    return _tokenizer(_unweighted(spec))
+    return _tokenizer(_unweighted(spec), tokenizer_stamps(spec))
 
 
 def describe(spec: ModelSpec) -> Capabilities:
@@ -170,8 +174,7 @@ def resolve_revision(spec: ModelSpec) -> str:
         return SERVED_REVISION
     if is_encoder(spec):
         return encoder_revision(spec)
-    place = locate(spec)
-    revision = content_hash(place.name) if place.local else revision_of(place)
+    revision = _files_revision(spec)
     if file := split_family(spec.name)[0]:
         from sonde.models import FAMILIES
 
@@ -181,6 +184,35 @@ def resolve_revision(spec: ModelSpec) -> str:
     if kind := quantisation_of(spec, _config(spec)):
         revision += f"+{quantiser(kind)}"
     return revision if spec.reinitialise is None else f"{revision}+reinitialised-{spec.reinitialise}"
+
+
+def pin(spec: ModelSpec) -> ModelSpec:
+    """Return the specification of a model's files as they are now; loading it refuses any others.
+
+    Raises:
+        UnknownNameError: No model has this name.
+        InputError: An adapter cannot be found.
+    """
+    return spec if takes_texts(spec) else dataclasses.replace(spec, content=_content(spec))
+
+
+def _files_revision(spec: ModelSpec) -> str:
+    place = locate(spec)
+    return content_hash(place.name) if place.local else revision_of(place)
+
+
+def _content(spec: ModelSpec) -> str:
+    adapter = f"+{adapter_hash(spec)}" if spec.adapter else ""
+    return f"{_files_revision(spec)}{adapter}"
+
+
+def _check_content(spec: ModelSpec) -> None:
+    """Refuse weights that are not those that a run has planned with, and files its numbers under."""
+    if spec.content and _content(spec) != spec.content:
+        raise InputError(
+            f"model {spec.name!r}: its files were written again after the run had begun; repeat the command "
+            "to read them as they are now"
+        )
 
 
 def _described(spec: ModelSpec, family: Family) -> tuple[Capabilities, SpecialTokens]:
@@ -204,7 +236,16 @@ def config_of(spec: ModelSpec) -> Any:
 
 
 def _config(spec: ModelSpec) -> Any:
-    return _read_config(_unweighted(spec))
+    return _read_config(_unweighted(spec), tokenizer_stamps(spec))
+
+
+def tokenizer_stamps(spec: ModelSpec) -> tuple[FileStamp, ...]:
+    """Return the stamps of the files that a model's configuration and tokenizer are read from.
+
+    A name on the hub means one commit as long as this process runs, so it has none.
+    """
+    place = locate(spec)
+    return file_stamps(small_files(Path(place.name))) if place.local else ()
 
 
 def _unweighted(spec: ModelSpec) -> ModelSpec:
@@ -213,7 +254,7 @@ def _unweighted(spec: ModelSpec) -> ModelSpec:
 
 
 @lru_cache(maxsize=8)
-def _read_config(spec: ModelSpec) -> Any:
+def _read_config(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> Any:
     from transformers import AutoConfig
 
     check_config(spec)
@@ -221,7 +262,7 @@ def _read_config(spec: ModelSpec) -> Any:
 
 
 @lru_cache(maxsize=4)
-def _tokenizer(spec: ModelSpec) -> Any:
+def _tokenizer(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> Any:
     from transformers import AutoTokenizer
 
     own = _published_by_pieces(spec)

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from sonde.base.errors import InputError, UnknownNameError
+from sonde.base.files import FileStamp, file_stamps
 from sonde.models._bundled import bundled_folder, bundled_names
 from sonde.models._encoders import is_encoder
 from sonde.models._family import Capabilities, ModelSpec, SpecialTokens
@@ -136,13 +137,13 @@ def content_files(folder: Path) -> list[Path]:
 
 def files_hash(files: Iterable[Path]) -> str:
     """Hash files with their names, in the order given, into 32 hexadecimal digits."""
-    return _files_hash(tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files))
+    return _files_hash(file_stamps(files))
 
 
 @lru_cache(maxsize=16)
-def _files_hash(stamps: tuple[tuple[str, int, int], ...]) -> str:
+def _files_hash(stamps: tuple[FileStamp, ...]) -> str:
     whole = hashlib.blake2b(digest_size=16)
-    for path, _, _ in stamps:
+    for path, *_ in stamps:
         with Path(path).open("rb") as handle:
             digest = hashlib.file_digest(handle, lambda: hashlib.blake2b(digest_size=16)).digest()
         whole.update(Path(path).name.encode() + b"\0" + digest)

@@ -14,6 +14,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from sonde.base.errors import InputError
+from sonde.base.files import FileStamp, file_stamps
 
 REFERENCE = "sonde/mini-encoder"
 
@@ -67,7 +68,6 @@ def blanks(pieces: tuple[str, ...]) -> Mapping[str, tuple[int, int]]:
     return asked | {LAST: (bounds[-2], bounds[-1]), WHOLE: (0, bounds[-1])}
 
 
-@lru_cache(maxsize=4)
 def _tokenizer(reference: str) -> Tokenizer:
     if reference.startswith(_BUNDLED):
         path = Path(str(files("sonde"))) / "models" / "bundled" / reference.removeprefix(_BUNDLED)
@@ -78,6 +78,11 @@ def _tokenizer(reference: str) -> Tokenizer:
         raise InputError(
             f"reference segmentation {reference!r}: no tokenizer.json there; name {REFERENCE} or such a file"
         )
+    return _read_tokenizer(path, reference, file_stamps([path]))
+
+
+@lru_cache(maxsize=4)
+def _read_tokenizer(path: Path, reference: str, stamps: tuple[FileStamp, ...]) -> Tokenizer:
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:

@@ -8,7 +8,8 @@ from functools import lru_cache
 from sonde.alignment import surfaces as surfaces_of
 from sonde.alignment.vocabulary import Vocabulary, vocabulary_of
 from sonde.base.errors import InputError
-from sonde.models import load_tokenizer, spec_of
+from sonde.base.files import FileStamp
+from sonde.models import load_tokenizer, spec_of, tokenizer_stamps
 
 
 def own_vocabulary(model: str) -> Vocabulary:
@@ -16,13 +17,17 @@ def own_vocabulary(model: str) -> Vocabulary:
     return vocabulary_of(surfaces_of(load_tokenizer(spec_of(model.strip()))))
 
 
-@lru_cache(maxsize=4)
 def unified(models: tuple[str, ...]) -> frozenset[str]:
     """Surfaces that the vocabularies of all models hold, special tokens left out.
 
     Raises:
         InputError: They share none.
     """
+    return _unified(models, tuple(tokenizer_stamps(spec_of(model.strip())) for model in models))
+
+
+@lru_cache(maxsize=4)
+def _unified(models: tuple[str, ...], stamps: tuple[tuple[FileStamp, ...], ...]) -> frozenset[str]:
     held: frozenset[str] | None = None
     for model in models:
         tokenizer = load_tokenizer(spec_of(model.strip()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from dataclasses import dataclass
 from itertools import pairwise
@@ -64,9 +63,7 @@ def with_attention(
         data: What it was trained on.
         recipe: How it was trained.
     """
-    trained = dataclasses.replace(
-        spec, name=str(tuned.folder), revision=None, reinitialise=None, dtype="float32"
-    )
+    trained = ModelSpec(name=str(tuned.folder), device=spec.device, trust_remote_code=spec.trust_remote_code)
     loaded = load_for_training(trained)
     if loaded.capabilities.attention not in ("interface", "eager"):
         return rows

@@ -84,7 +84,7 @@ def test_a_number_without_a_control_is_no_verdict_and_says_so(tmp_path: Path) ->
     found = answer(tmp_path, bits)
     assert (found.kind, found.verdict) == (
         "alone",
-        "Surprisal: 1.25 bits per byte, and no control to hold it against",
+        "Surprisal: 1.25 [1.10, 1.40] bits per byte, and no control to hold it against",
     )
     assert (found.figure(found.row), found.language) == ("1.25", "Java")
 

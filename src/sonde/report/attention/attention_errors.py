@@ -16,6 +16,7 @@ from sonde.results.dimensions import dimension
 from sonde.results.extremes import count_compared, describe_extreme, find_extreme
 from sonde.results.formats import Count, WithInterval
 from sonde.results.tables import Column
+from sonde.results.verdict import why_no_verdict
 
 _STAGE = f"{LENS}.1"
 _EXAMPLES = 2
@@ -96,19 +97,21 @@ def _answer(rows: pl.DataFrame) -> str:
     kinds = rows.filter(pl.col("way") == "kind")
     for (subject,), part in kinds.partition_by("subject", as_dict=True, maintain_order=True).items():
         misses = int(part.unique("relation")["n"].sum())
-        found = find_extreme(_pooled(part, misses), of_one_whole=True)
+        pooled = _pooled(part, misses)
+        found = find_extreme(pooled, of_one_whole=True)
         if found is None:
+            why = next(filter(None, map(why_no_verdict, pooled)), "there is only one")
+            said.append(f"{subject}: no verdict on which kind of word the best heads pick instead: {why}.")
             continue
         clause = describe_extreme(
             found,
             lambda row: str(row["what"]),
-            lambda row: f"{with_interval(row, 100, 0)} %",
+            lambda row: f"{with_interval(row, 100, 1)} %",
             verb="is picked most often",
             end="top",
         )
-        said.append(
-            f"{subject}: over {count(misses)} misses of the best heads, of {count_compared(found, 'kinds of word')}, {clause}."
-        )
+        of = count_compared(found, "kinds of word")
+        said.append(f"{subject}: over {count(misses)} misses of the best heads, of {of}, {clause}.")
     return "\n".join(said)
 
 
@@ -122,7 +125,7 @@ def _pooled(rows: pl.DataFrame, misses: int) -> list[dict[str, Any]]:
         (pl.col("ci_low").fill_null(0.0) * share).sum(),
         (pl.col("ci_high").fill_null(1.0) * share).sum(),
         pl.col("n").sum(),
-        pl.col("n_eff").sum(),
+        pl.when(pl.col("n_eff").is_not_null().all()).then(pl.col("n_eff").sum()),
         pl.col("effective_clusters", "n_clusters", "df", "seeds", "ci_method").first(),
     ).to_dicts()
 

@@ -100,13 +100,18 @@ def _answer(rows: pl.DataFrame, run: RunData) -> str:
         suffix="_rest",
     )
     for part in both.with_columns(subject=run.subject).partition_by("subject", maintain_order=True):
-        found = find_extreme(map(_lost, part.iter_rows(named=True)))
-        if found is not None:
+        rows_lost = [_lost(row) for row in part.iter_rows(named=True)]
+        found = find_extreme(rows_lost)
+        if len(rows_lost) == 1:
+            said = f"the rank correlation of {part['name'][0]} is {_with_and_without(rows_lost[0])}"
+        elif found is not None:
             said = describe_extreme(
                 found, lambda row: row["name"], _with_and_without, verb="loses most without length", end="top"
             )
             said = f"of the rank correlations with {count_compared(found, 'numbers')}, {said}"
-            lines.append(f"{part['subject'][0]}: {said}.")
+        else:
+            continue
+        lines.append(f"{part['subject'][0]}: {said}.")
     return "\n".join(lines)
 
 
@@ -127,7 +132,7 @@ def _lost(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_and_without(row: Mapping[str, Any]) -> str:
-    return f"{with_interval(row['with'])} with it and {with_interval(row['without'])} without"
+    return f"{with_interval(row['with'])} with length and {with_interval(row['without'])} without"
 
 
 def _table(rows: pl.DataFrame) -> Table:

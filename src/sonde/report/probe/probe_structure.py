@@ -12,6 +12,7 @@ from sonde.report._shared.numbers import no_verdict, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.probe._scores import BEST, EVERY, LENS, control_row, control_value, parts
+from sonde.results.extremes import find_extreme
 from sonde.results.formats import COUNT, Number
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
 
@@ -86,8 +87,13 @@ def _answer(run: RunData, best: pl.DataFrame, controls: pl.DataFrame) -> str:
         chain = control_row(controls, row, "neighbours")
         if no_verdict(row) or row["ci_low"] is None or chain is None:
             continue
-        high = chain["value"] if chain["ci_high"] is None else chain["ci_high"]
-        verdict = "more than" if row["ci_low"] > high else "not clearly more than"
+        compared = find_extreme((row, chain))
+        is_ahead = (
+            row["ci_low"] > chain["value"]
+            if compared is None
+            else compared.is_single and compared.rows[0] is row
+        )
+        verdict = "more than" if is_ahead else "not clearly more than"
         text = (
             f"layer {row['layer']}, chosen on validation, holds {with_interval(row, 100, 1)} % of the tree's "
             f"links, {verdict} a chain of neighbours with {with_interval(chain, 100, 1)} %."

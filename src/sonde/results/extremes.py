@@ -82,9 +82,9 @@ def find_extreme(
     # The distance of each number (a column) below each other (a row), and what chance allows of it.
     behind = values[:, None] - values
     allowed = down[:, None] + up if of_one_whole else np.hypot(down[:, None], up)
-    kept = (behind <= allowed).all(0)
+    kept = np.flatnonzero((behind <= allowed).all(axis=0))
     return Extreme(
-        rows=tuple(row for row, is_kept in zip(judged, kept, strict=True) if is_kept),
+        rows=tuple(judged[place] for place in kept.tolist()),
         among=len(judged),
         unjudged=len(held) - len(judged),
     )
@@ -142,9 +142,12 @@ def split_at(
     for row in held:
         wide = widen(row, len(held))
         low, high = wide["ci_low"], wide["ci_high"]
-        is_known = low is not None and high is not None
-        side = above if is_known and low > threshold else below if is_known and high < threshold else neither
-        side.append(row)
+        if low is not None and low > threshold:
+            above.append(row)
+        elif high is not None and high < threshold:
+            below.append(row)
+        else:
+            neither.append(row)
     return tuple(above), tuple(below), tuple(neither)
 
 

@@ -81,9 +81,10 @@ def _share_answer(shares: pl.DataFrame) -> str:
     for part in shares.partition_by("shown", maintain_order=True):
         kind = part.sort("n", "label", descending=[True, False]).row(0, named=True)
         who = f"{kind['shown']}: " if shares["shown"].n_unique() > 1 else ""
+        read = count(float(part["n"].sum()))
         sentences.append(
-            f"{who}Of the {count(part['n'].sum())} subwords read, {number(100 * kind['text'], 0)} % are "
-            f"“{kind['label']}”, with {number(100 * kind['surprise'], 0)} % of their bits."
+            f"{who}Of the {read} subwords read, {number(100 * kind['text'], 0)} % are “{kind['label']}”, "
+            f"with {number(100 * kind['surprise'], 0)} % of their bits."
         )
     return "\n".join(sentences)
 

@@ -90,10 +90,11 @@ def digits_shown(row: Row, scale: float = 1.0, digits: int = 2) -> int:
     low, high = _bounds(row)
     if low is None or high is None or low == high:
         return digits
+    value = _value(row)
     for more in range(digits, digits + _MORE_DIGITS):
         unit = 10.0**-more
         is_flat = round(low * scale, more) == round(high * scale, more)
-        is_lost = low * high > 0 and abs(row["value"] * scale) < unit / 2
+        is_lost = value is not None and low * high > 0 and abs(value * scale) < unit / 2
         if not is_flat and not is_lost:
             return more
     return digits

@@ -110,7 +110,7 @@ def test_a_run_prints_what_confuses_and_where_the_page_is(
     arguments = ("run", "-m", decoder, "-c", f"local:{project}", "--limit", 40, "-o", tmp_path / "run")
     exit_code, out, err = call(*arguments)
     assert exit_code == 0
-    assert "The most confusing Python constructs" in out
+    assert "Python constructs for" in out
     assert "clusters" in out
     page = Path(out.strip().splitlines()[-1].removeprefix("report: "))
     assert page.is_file()

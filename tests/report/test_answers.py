@@ -7,9 +7,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sonde.report import LensAnswer, RunData, build_report, first_screen
+from sonde.report._shared.against import ABOVE, BELOW, concluded
 from sonde.results.scores import Score, scores_frame
 
 HEADS = Score(
@@ -84,7 +86,7 @@ def test_a_number_without_a_control_is_no_verdict_and_says_so(tmp_path: Path) ->
     found = answer(tmp_path, bits)
     assert (found.kind, found.verdict) == (
         "alone",
-        "Surprisal: 1.25 bits per byte, and no control to hold it against",
+        "Surprisal: 1.25 [1.10, 1.40] bits per byte, and no control to hold it against",
     )
     assert (found.figure(found.row), found.language) == ("1.25", "Java")
 
@@ -134,3 +136,25 @@ def test_the_page_says_what_the_terminal_says_for_every_model(tmp_path: Path) ->
     assert rows.count("<tr>") == 1 + len(found)
     assert all(rows.count(one.verdict) == len(found) for one in found)
     assert "<h1>What m and b know of Python</h1>" in page
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_the_best_of_four_controls_beats_an_equal_model_in_few_draws(lower: bool) -> None:
+    """The control to beat is chosen by its value, so that four equal ones would beat the model often."""
+    rng = np.random.default_rng(5)
+    sign = -1 if lower else 1
+    worse = better = naive = 0
+    for _ in range(2000):
+        gains = sign * rng.normal(size=4)
+        chosen = min(gains, key=lambda gain: sign * gain)
+        gain = {
+            "value": chosen, "ci_low": chosen - 2.045, "ci_high": chosen + 2.045, "df": 29.0,
+            "effective_clusters": 30.0, "n_eff": None, "seeds": None,
+        }  # fmt: skip
+        kind, _ = concluded({}, {}, gain, lower=lower, among=4)
+        worse += kind == BELOW
+        better += kind == ABOVE
+        naive += concluded({}, {}, gain, lower=lower)[0] == BELOW
+    assert naive > 0.05 * 2000
+    assert worse <= 0.035 * 2000
+    assert better <= 0.025 * 2000

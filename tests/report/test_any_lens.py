@@ -182,7 +182,11 @@ def test_layers_are_an_axis_and_no_best_one_is_chosen(tmp_path: Path) -> None:
         for control in (None, "random_weights")
     ]
     page = page_of(tmp_path / "run", scores)
-    assert "lies between 0.200 [0.100, 0.300] (layer 0) and 0.600 [0.500, 0.700] (layer 4; 5 values)" in page
+    said = (
+        "has 5 values, over 500 observations each. Of the 5 values, layer 4 (0.600 [0.500, 0.700]), layer 3 "
+        "(0.500 [0.400, 0.600]) and layer 2 (0.400 [0.300, 0.500]) cannot be told apart at the top; layer 0 "
+    )
+    assert said in page
     spec = section_of(tmp_path / "run").figure.charts[0].spec
     assert spec["layer"][1]["mark"]["type"] == "line"
     heads = [row(0.1 * head + 0.2 * layer, layer=layer, head=head) for layer in range(3) for head in range(3)]

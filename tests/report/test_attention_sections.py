@@ -170,12 +170,14 @@ def test_the_page_holds_every_section_and_its_charts_are_valid(root: Path) -> No
 def test_the_summary_says_who_is_ahead_what_was_dropped_and_what_cannot_be_seen(root: Path) -> None:
     figure = drawn(root, "attention_summary")
     # 0.52 and 0.62 at k = 1, and their difference with its interval.
-    said = "sees-all, encoder, first word: the best heads find 52.0 % of the edges, offset or keyword 62.0 %"
+    found = "the best heads find 52.0 [47.0, 57.0] % of the edges, offset or keyword 62.0 [57.0, 67.0] %"
+    said = f"sees-all, encoder, first word: {found}"
     assert f"{said} (difference −10.0 [−15.0, −5.0] points)." in figure.lead
     assert (
-        "Beside them: one head for all relations 32.0 %, longest word 6.0 %, chance 3.0 %." in figure.answer
+        "Beside them: one head for all relations 32.0 [27.0, 37.0] %, longest word 6.0 [1.0, 11.0] %, "
+        "chance 3.0 [−2.0, 8.0] %." in figure.answer
     )
-    assert "Over all edges with equal weight the best heads find 25.0 %." in figure.answer
+    assert "Over all edges with equal weight the best heads find 25.0 [20.0, 30.0] %." in figure.answer
     averaged = column(figure, "Predictor", "Mean over", "k = 1")
     assert ("best head", "edges", "25.0") in averaged and ("chance", "edges", "12.5") in averaged
     assert ("one head for all relations", "relations", "32.0") in averaged
@@ -211,7 +213,11 @@ def test_relations_stand_beside_what_was_chosen_without_attention(root: Path) ->
 
 def test_heads_offsets_and_curves_say_what_they_hold(root: Path) -> None:
     heads = drawn(root, "attention_heads")
-    assert "head 2 of layer 1 finds 90.0 % of If:if->test" in heads.answer
+    # No cell has an interval, so that no head is named.
+    assert heads.answer.splitlines()[0] == (
+        "sees-all, encoder: the 2 heads follow 2 relations, each head the one that it finds most of on "
+        "validation."
+    )
     offsets = drawn(root, "attention_offsets")
     assert "python: 1 near relations, 1 far ones." in offsets.answer
     assert ("If:if->body", "far", "31.5") in column(offsets, "Relation", "Distance", "Mean")
@@ -243,10 +249,14 @@ def test_heads_at_rest_are_counted_over_both_kinds_of_sink(root: Path) -> None:
     figure = drawn(root, "attention_sinks")
     both, alone = figure.answer.splitlines()
     assert both == (
-        "sees-all, encoder: heads pay 25.0 % to the first token and 20.0 % to the separators on average; "
-        "1 of 2 pay more than half there, of which 0 are the chosen head of a relation."
+        "sees-all, encoder: heads pay 25.0 [20.0, 30.0] % to the first token and 20.0 [15.0, 25.0] % to the "
+        "separators on average; 1 of 2 surely pay more than half there (0 of them are the chosen head of a "
+        "relation), 1 surely less."
     )
-    assert alone.endswith("heads pay 25.0 % to the first token on average; 0 of 2 pay more than half there.")
+    assert alone.endswith(
+        "heads pay 25.0 [20.0, 30.0] % to the first token on average; 0 of 2 surely pay more than half "
+        "there, 1 surely less, and of 1 it cannot be told."
+    )
     assert len(figure.charts) == 3
 
 
@@ -271,7 +281,8 @@ def test_the_figure_for_a_talk_has_few_relations_in_large_type(root: Path) -> No
 def test_misses_are_counted_and_shown(root: Path) -> None:
     figure = drawn(root, "attention_errors")
     assert (
-        "sees-all, encoder: over 40 misses the best heads pick keyword 75 %, newline 25 %." in figure.answer
+        "sees-all, encoder: over 40 misses of the best heads, of the 2 kinds of word, keyword "
+        "(75.0 [70.0, 80.0] %) is picked most often." in figure.answer
     )
     picked = column(figure, "Relation", "Picked", "Misses")
     assert ("If:if->test", "keyword", "4") in picked

@@ -151,7 +151,7 @@ def test_why_there_is_no_verdict_is_the_one_rule(card: Card) -> None:
 def test_a_number_without_a_control_says_so(card: Card) -> None:
     last = card.headlines[-1]
     assert (last.conclusion, last.control) == ("alone", None)
-    assert last.verdict == "Surprisal: 1.25 bits per byte, and no control to hold it against"
+    assert last.verdict == "Surprisal: 1.25 [1.20, 1.30] bits per byte, and no control to hold it against"
 
 
 def test_where_the_numbers_come_from_and_what_was_left_out(card: Card) -> None:

@@ -178,15 +178,22 @@ def test_curves_hold_the_model_and_its_controls(run: RunData) -> None:
     base = next(line for line in cells if line[:3] == ["calls", "base", "model"])
     assert base[3:5] == ["21.0 ±5.0", "30.0 ±5.0"]
     assert ["calls", "base", "most frequent answers"] in [line[:3] for line in cells]
-    assert figure.lead.startswith(
-        "In calls, the right left-out subtoken is among the first 10 answers of other in"
+    assert figure.lead == (
+        "In calls, where the right left-out subtoken is among the first 10 answers, of 2 models: other "
+        "(40.0 [35.0, 45.0] % of cases) is right most often."
     )
-    assert "base: right at once in calls 21.0 [16.0, 26.0] % (most frequent answers: 1.0 %)" in figure.answer
+    assert (
+        "base: right at once in calls 21.0 [16.0, 26.0] % (most frequent answers: 1.0 [−4.0, 6.0] %)"
+        in figure.answer
+    )
 
 
 def test_aliases_stand_in_pairs(run: RunData) -> None:
     figure = drawn(run, "cloze_aliases")
-    assert "2.0 [−3.0, 7.0] percentage points" in figure.answer
+    assert (
+        "in neither clearly more nor clearly fewer of the cloze queries than under a wrong one (difference "
+        "2.0 [−3.0, 7.0] percentage points)." in figure.answer
+    )
     assert "1.16 of them on average, and 8.0 % have several (300 names in python)" in figure.answer
     assert [line[:2] for line in cells_of(figure) if line[0] == "base"] == [
         ["base", "right alias"],
@@ -201,7 +208,10 @@ def test_seen_libraries_stand_beside_unseen_ones(run: RunData) -> None:
     base = [line for line in cells_of(figure) if line[1] == "base"]
     assert [line[2] for line in base] == ["seen", "unseen", "difference"]
     assert [line[4].partition(" ")[0] for line in base] == ["60.0", "35.0", "35.0"]
-    assert "base: of the 300 distinct answers to calls of unseen libraries, 97.6 % are" in figure.answer
+    assert (
+        "base: of the 300 distinct answers to calls of unseen libraries, 97.6 [92.6, 102.6] % are"
+        in figure.answer
+    )
 
 
 def test_ways_of_counting_stand_side_by_side(run: RunData) -> None:
@@ -217,13 +227,14 @@ def test_frames_and_words_are_told_with_their_spread(run: RunData) -> None:
     assert ["calls", "base", "assigned"] in cells and ["calls", "base", "mean over all"] in cells
     assert ["calls", "base", "difference, paired"] in cells
     assert "a standard deviation of 7.0 [2.0, 12.0] and a range of 10.0" in figure.answer
-    assert "base: behind words, calls are answered among the first ten in 10.0 [5.0, 15.0]" in figure.answer
+    assert "base: after words, calls are answered among the first ten in 10.0 [5.0, 15.0]" in figure.answer
     assert {chart.name for chart in figure.charts} == {"cloze-frames-call", "cloze-words-call"}
 
 
 def test_preferred_words_are_listed(run: RunData) -> None:
     figure = drawn(run, "cloze_words")
-    assert "finds “max” likeliest in 75.0 % of 300 entries" in figure.lead
+    said = "of the 2 words of ClozeTest, “max” (75.0 [70.0, 80.0] %) is preferred most often."
+    assert figure.lead == f"base: {said} other: {said}"
     cells = [[line[0], *line[2:5]] for line in cells_of(figure)]
     assert ["base", "max", "50.0", "75.0"] in cells and ["other", "min", "50.0", "25.0"] in cells
 
@@ -295,7 +306,7 @@ def test_pairs_stand_beside_their_controls(run: RunData) -> None:
     assert ["base", "replacement against deprecated", "all", "shorter statement", "55.0"] in cells
     assert ["base", "name against a made-up one", "import", "model", "70.0"] in cells
     assert not any("90.0" in line for line in cells)
-    assert "other prefers the replacement to the deprecated name in 30 %" in figure.answer
+    assert "other prefers the replacement to the deprecated name in 30.0 [25.0, 35.0] %" in figure.answer
 
 
 def test_a_run_ranked_among_what_models_share_alone(tmp_path: Path) -> None:
@@ -313,13 +324,13 @@ def test_libraries_are_said_by_how_much_of_their_use_is_known(run: RunData) -> N
     assert figure.table is not None
     first = figure.table.rows[0]
     assert (first["library"], first["asked"], first["names"]) == ("numpy", 0.7, 40)
-    assert (first["tenths"], first["control_said"]) == ({"1": 0.9}, "most frequent answers 4.0")
+    assert (first["tenths"], first["control_said"]) == ({"1": 0.9}, "most frequent answers 4.0 [−1.0, 9.0]")
     assert any("cloze.objective=answers asks them" in note for note in figure.notes)
 
 
 def test_new_names_of_a_release_stand_beside_kept_ones(run: RunData) -> None:
     figure = drawn(run, "cloze_release")
-    assert "in -30.0" in figure.answer.replace("\N{MINUS SIGN}", "-")
+    assert "in 30.0 [25.0, 35.0] percentage points fewer of the cloze queries" in figure.answer
     assert figure.table is not None
     assert {row["side"] for row in figure.table.rows} == {"new", "kept", "new-kept"}
-    assert "behind the imports of their file" in drawn(run, "cloze_frames").answer
+    assert "after the imports of their file" in drawn(run, "cloze_frames").answer

@@ -40,8 +40,8 @@ def test_lists_and_refusals_are_told(tmp_path: Path) -> None:
     assert figure is not None and figure.table is not None
     listed = "m lists the answer in 25.0 [15.0, 35.0] % of 50 cloze queries in python"
     assert figure.answer == (
-        f"{listed} (50.0 % where lists are read leniently); it refuses 40.0 %; of 10.0 % of the replies "
-        "nothing can be read."
+        f"{listed} (50.0 [40.0, 60.0] % where lists are read leniently); it refuses 40.0 [30.0, 50.0] %; of "
+        "10.0 [0.0, 20.0] % of the replies nothing can be read."
     )
     assert figure.lead.startswith("m, asked in words, lists the right answer in 25.0 [15.0, 35.0] %")
     cells = [[cell.text for cell in row[:5]] for row in figure.table.cells()]

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from sonde import __version__
 from sonde.results.formats import legible
-from sonde.results.words import bounds, standing
+from sonde.results.words import figures, standing
 
 _LONGEST = 40
 """Characters shown of a place."""
@@ -118,14 +118,11 @@ def said_of(probe: ScoredProbe) -> str:
     who = f"{probe.task}{f' ({probe.language})' if probe.language else ''} {reads}"
     if row is None:
         return f"{who}: how often it is right is not known, since it lies in no run"
-    line = (
-        f"{who}: right in "
-        f"{100 * row['value']:.1f} % {bounds(row, 100)} of {row['n']:,} test functions{standing(row)}"
-    )
+    line = f"{who}: right in {figures(row, 100)} % of {row['n']:,} test functions{standing(row)}"
     if gain is not None:
         line += (
-            f"; at the run's best layers {100 * gain['value']:+.1f} {bounds(gain, 100, sign='+')} points "
-            f"over {gain['control']}{standing(gain)}"
+            f"; at the layers that the run chose on validation {figures(gain, 100, sign='+')} points over "
+            f"{gain['control']}{standing(gain)}"
         )
     return line
 

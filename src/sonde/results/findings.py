@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.results.extremes import describe_ends, find_extreme, widen
 from sonde.results.verdict import why_no_verdict
 from sonde.results.words import in_figures, plain_words
 
@@ -37,15 +38,29 @@ class Finding:
 
     Attributes:
         row: The number that speaks for the lens; of several places or values of a dimension the highest.
-        lowest: The lowest of these; None where the number is over everything.
-        among: How many these are.
+        values: The numbers of all places or values of a dimension; ``row`` alone where it is over everything.
         controls: Rows of controls that answer the same question as ``row``.
     """
 
     row: Row
-    lowest: Row | None
-    among: int
+    values: Sequence[Row]
     controls: Sequence[Row]
+
+    @property
+    def among(self) -> int:
+        """Of how many numbers ``row`` is the highest."""
+        return len(self.values)
+
+    @property
+    def tied(self) -> int:
+        """How many of them cannot be told from the highest, itself and those without a verdict included."""
+        extreme = find_extreme(self.values)
+        return self.among if extreme is None else len(extreme.rows) + extreme.unjudged
+
+    @property
+    def judged(self) -> Row:
+        """``row`` with the interval that holds for the highest of several, see `extremes.widen`."""
+        return widen(self.row, self.among)
 
 
 def usable(scores: pl.DataFrame) -> pl.DataFrame:
@@ -79,15 +94,8 @@ def findings(scores: pl.DataFrame) -> list[Finding]:
             same = [row for row in held if _question(row) == asked]
         # Rows that nothing tells apart are no range: the first is taken.
         same = same if dimension_names(same[0]) else same[:1]
-        highest, lowest = (end(same, key=lambda row: row["value"]) for end in (max, min))
-        found.append(
-            Finding(
-                row=highest,
-                lowest=lowest if len(same) > 1 else None,
-                among=len(same),
-                controls=answering(beside, highest),
-            )
-        )
+        highest = max(same, key=lambda row: row["value"])
+        found.append(Finding(row=highest, values=same, controls=answering(beside, highest)))
     return found
 
 
@@ -146,25 +154,41 @@ def sentence(finding: Finding, model: str = "") -> str:
         finding: The finding.
         model: Name of the model as shown; by default as the user named it.
     """
-    row, lowest = finding.row, finding.lowest
+    row = finding.row
     task = f"{plain_words(row['task'])}, " if row["task"] else ""
     language = row["language"].capitalize() or "all languages"
     subject = f"{plain_words(model or row['model'])} on {plain_words(language)}"
-    if lowest is None:
-        at = f" ({words})" if (words := dimension_words(row)) else ""
-        value = f"is {in_figures(row)}{at}"
-    else:
-        value = (
-            f"lies between {in_figures(lowest)} ({dimension_words(lowest)}) and {in_figures(row)} "
-            f"({dimension_words(row)}; {finding.among} values)"
-        )
+    if finding.among > 1:
+        # A control of one value says nothing of the others.
+        of_all = [control for control in finding.controls if not dimension_words(control)]
+        return f"{subject}: {task}{metric_words(row)} has {_values(finding)}{_beside(of_all)}"
+    at = f" ({words})" if (words := dimension_words(row)) else ""
     behind = f"over {row['n']:,} observations from {row['n_clusters']:,} clusters"
-    controls = "".join(f"; control {control_words(one)}" for one in finding.controls[:_CONTROLS])
-    if (more := len(finding.controls) - _CONTROLS) > 0:
-        controls += f" and {more} further control{'s' * (more > 1)} in the table"
-    why = why_no_verdict(row) or (why_no_verdict(lowest) if lowest is not None else "")
+    controls = _beside(finding.controls)
+    why = why_no_verdict(row)
     verdict = f"no verdict: {why}" if why else "a verdict is allowed"
-    return f"{subject}: {task}{metric_words(row)} {value}, {behind}{controls}; {verdict}"
+    return f"{subject}: {task}{metric_words(row)} is {in_figures(row)}{at}, {behind}{controls}; {verdict}"
+
+
+def _beside(rows: Sequence[Row]) -> str:
+    """Controls, the first few of many."""
+    controls = "".join(f"; control {control_words(row)}" for row in rows[:_CONTROLS])
+    more = len(rows) - _CONTROLS
+    return f"{controls} and {more} further control{'s' * (more > 1)} in the table" if more > 0 else controls
+
+
+def _values(finding: Finding) -> str:
+    """What can be said of several values: their ends, as far as the intervals tell."""
+    said = describe_ends(
+        finding.values, dimension_words, in_figures, noun="values", verbs=("is the highest", "is the lowest")
+    )
+    observations = [row["n"] for row in finding.values]
+    few, many = min(observations), max(observations)
+    each = f"{few:,} to {many:,}" if few < many else f"{few:,}"
+    values = f"{finding.among:,} values, over {each} observations each"
+    if not said:
+        return f"{values}; no verdict: {why_no_verdict(finding.row) or 'too few values allow one'}"
+    return f"{values}. {said}"
 
 
 _CONTROLS = 4

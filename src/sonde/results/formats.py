@@ -53,12 +53,12 @@ def legible(text: str) -> str:
 def number(value: float | None, digits: int = 2) -> str:
     """A number with fixed decimals and separated thousands; a dash where there is none.
 
-    >>> number(1234.5, 1), number(-0.25), number(None), number(float("nan"))
-    ('1,234.5', '−0.25', '–', '–')
+    >>> number(1234.5, 1), number(-0.25), number(-0.001), number(None), number(float("nan"))
+    ('1,234.5', '−0.25', '0.00', '–', '–')
     """
     if value is None or not math.isfinite(value):
         return DASH
-    return f"{value:,.{digits}f}".replace("-", "−")
+    return f"{value:z,.{digits}f}".replace("-", "−")
 
 
 def count(value: float | None) -> str:
@@ -66,18 +66,83 @@ def count(value: float | None) -> str:
     return number(value, 0)
 
 
-def interval(row: Row, scale: float = 1.0, digits: int = 2) -> str:
-    """The 95 % interval of a score row, or a dash."""
+_MORE_DIGITS = 4
+"""Decimals that a small number and its interval may have beyond those asked for."""
+
+
+def digits_shown(row: Row, scale: float = 1.0, digits: int = 2) -> int:
+    """Return the decimals with which a number and its interval are told from 0 and from each other.
+
+    Args:
+        row: ``value, ci_low, ci_high`` of a score.
+        scale: By which all three are multiplied.
+        digits: Decimals that are enough for most numbers.
+
+    Returns:
+        ``digits``, or up to three more where both ends would be printed alike, or a number whose interval
+        excludes 0 as 0; ``digits`` too where three more do not help.
+
+    >>> digits_shown({"value": 0.0004, "ci_low": 0.0001, "ci_high": 0.0007})
+    4
+    >>> digits_shown({"value": 0.0004, "ci_low": -0.1, "ci_high": 0.1})
+    2
+    """
     low, high = _bounds(row)
-    if low is None or high is None:
+    if low is None or high is None or low == high:
+        return digits
+    value = _value(row)
+    for more in range(digits, digits + _MORE_DIGITS):
+        unit = 10.0**-more
+        is_flat = round(low * scale, more) == round(high * scale, more)
+        is_lost = value is not None and low * high > 0 and abs(value * scale) < unit / 2
+        if not is_flat and not is_lost:
+            return more
+    return digits
+
+
+def rounded_ends(row: Row, scale: float = 1.0, digits: int = 2) -> tuple[float, float] | None:
+    """Return the scaled ends of an interval, apart from each other in print; None where there is no interval.
+
+    Ends that `digits_shown` does not tell apart are rounded outwards. Equal ends are those of a number that
+    does not vary, which has no interval.
+    """
+    low, high = _bounds(row)
+    if low is None or high is None or low == high:
+        return None
+    low, high = low * scale, high * scale
+    unit = 10.0 ** -digits_shown(row, scale, digits)
+    if round(low / unit) == round(high / unit):
+        return math.floor(low / unit) * unit, math.ceil(high / unit) * unit
+    return low, high
+
+
+def interval(row: Row, scale: float = 1.0, digits: int = 2) -> str:
+    """The 95 % interval of a score row, never printed as one of no width; a dash where there is none.
+
+    >>> interval({"value": 0.0004, "ci_low": 0.0001, "ci_high": 0.0007})
+    '[0.0001, 0.0007]'
+    """
+    ends = rounded_ends(row, scale, digits)
+    if ends is None:
         return DASH
-    return f"[{number(low * scale, digits)}, {number(high * scale, digits)}]"
+    shown = digits_shown(row, scale, digits)
+    return f"[{number(ends[0], shown)}, {number(ends[1], shown)}]"
+
+
+NO_VARIATION = "no variation"
+"""What stands in the place of an interval where a number is the same in every cluster."""
 
 
 def with_interval(row: Row, scale: float = 1.0, digits: int = 2) -> str:
-    """Value and interval, for example ``1.43 [1.39, 1.47]``."""
-    value = number(row["value"] * scale, digits)
-    return value if (bounds := interval(row, scale, digits)) == DASH else f"{value} {bounds}"
+    """Value and interval, for example ``1.43 [1.39, 1.47]``.
+
+    >>> with_interval({"value": 0.0, "ci_low": 0.0, "ci_high": 0.0})
+    '0.00 (no variation)'
+    """
+    value = number(row["value"] * scale, digits_shown(row, scale, digits))
+    if (bounds := interval(row, scale, digits)) != DASH:
+        return f"{value} {bounds}"
+    return value if _bounds(row)[0] is None else f"{value} ({NO_VARIATION})"
 
 
 def _bounds(row: Row) -> tuple[float, float] | tuple[None, None]:
@@ -238,10 +303,11 @@ class WithHalf(WithInterval):
         value, (low, high) = _value(held), _bounds(held)
         if value is None:
             return self.missing
-        shown = number(value * self.scale, self.digits)
-        if low is None or high is None:
+        digits = digits_shown(held, self.scale, self.digits) if isinstance(held, Mapping) else self.digits
+        shown = number(value * self.scale, digits)
+        if low is None or high is None or low == high:
             return shown
-        return f"{shown} ±{number(self.scale / 2 * (high - low), self.digits)}"
+        return f"{shown} ±{number(self.scale / 2 * (high - low), digits)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from sonde.results.formats import NO_VARIATION, digits_shown, rounded_ends, with_interval
 from sonde.results.verdict import why_no_verdict
 
 
@@ -15,16 +16,29 @@ def bounds(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: st
     Args:
         row: A row of ``scores.parquet``.
         scale: By which both ends are multiplied.
-        digits: Decimals.
+        digits: Decimals; more where both ends would be printed alike (`formats.digits_shown`).
         sign: ``"+"`` writes the sign of positive numbers too.
 
-    >>> bounds({"ci_low": 0.25, "ci_high": 0.5}, 100)
+    >>> bounds({"value": 0.3, "ci_low": 0.25, "ci_high": 0.5}, 100)
     '[25.0, 50.0]'
+    >>> bounds({"value": 0.0, "ci_low": 0.0, "ci_high": 0.0})
+    '(no variation)'
     """
-    low, high = row["ci_low"], row["ci_high"]
-    if low is None or high is None:
-        return ""
-    return f"[{scale * low:{sign}.{digits}f}, {scale * high:{sign}.{digits}f}]"
+    ends = rounded_ends(row, scale, digits)
+    if ends is None:
+        return f"({NO_VARIATION})" if row["ci_low"] is not None and row["ci_low"] == row["ci_high"] else ""
+    shown = digits_shown(row, scale, digits)
+    return f"[{ends[0]:{sign}z.{shown}f}, {ends[1]:{sign}z.{shown}f}]"
+
+
+def figures(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
+    """A number with its interval, where plain text is printed; arguments as of `bounds`.
+
+    >>> figures({"value": 0.3, "ci_low": 0.25, "ci_high": 0.5}, 100, sign="+")
+    '+30.0 [+25.0, +50.0]'
+    """
+    value = f"{scale * row['value']:{sign}z.{digits_shown(row, scale, digits)}f}"
+    return f"{value} {ends}" if (ends := bounds(row, scale, digits, sign)) else value
 
 
 def standing(row: Mapping[str, Any]) -> str:
@@ -51,10 +65,7 @@ def in_figures(row: Mapping[str, Any]) -> str:
     >>> in_figures({"value": 0.25, "ci_low": 0.2, "ci_high": 0.3})
     '0.250 [0.200, 0.300]'
     """
-    digits = digits_of(row)
-    low, high = row["ci_low"], row["ci_high"]
-    ends = "" if low is None or high is None else f" [{low:,.{digits}f}, {high:,.{digits}f}]"
-    return f"{row['value']:,.{digits}f}{ends}"
+    return with_interval(row, digits=digits_of(row)).replace("−", "-")
 
 
 _LONGEST = 60

@@ -10,6 +10,7 @@ from sonde.lenses.cloze.compared import ALIASES_APART
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.formats import PERCENT, Interval, Row
 from sonde.results.tables import Column, Table, rests_on
+from sonde.results.words import figures
 
 _K = (1, 10)
 
@@ -66,5 +67,5 @@ def _table(rows: pl.DataFrame, *about: Column, controls: pl.DataFrame | None = N
 def _best_control(table: pl.DataFrame, row: Row) -> str:
     same = [pl.col(name) == row[name] for name in ("model", "language", "template", "k")]
     found = table.filter(pl.col("control").is_not_null(), *same).sort("value", descending=True).head(1)
-    best = "".join(f"{one['control']} {100 * one['value']:.1f}" for one in found.iter_rows(named=True))
+    best = "".join(f"{one['control']} {figures(one, 100)}" for one in found.iter_rows(named=True))
     return f"  best control: {best}" if best else ""

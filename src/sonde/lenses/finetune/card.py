@@ -13,7 +13,7 @@ from sonde.lenses.finetune.data import TEST
 from sonde.lenses.finetune.rows import EXAMPLE
 from sonde.results import mean_rows
 from sonde.results.scores import Score
-from sonde.results.words import bounds
+from sonde.results.words import figures
 
 if TYPE_CHECKING:
     from sonde.training.finetuning.data import Data
@@ -106,5 +106,5 @@ def _tested(rows: pl.DataFrame) -> str:
     clusters = tested["cluster"].rank("dense").to_numpy() - 1
     (score,) = mean_rows(template, tested["correct"].to_numpy()[None], clusters)
     row = {name: getattr(score, name) for name in ("value", "ci_low", "ci_high")}
-    said = f"{100 * score.value:.1f} % {bounds(row, 100)} right of {score.n:,} examples"
+    said = f"{figures(row, 100)} % right of {score.n:,} examples"
     return f"{said} in {score.n_clusters} clusters (95 % interval over clusters)"

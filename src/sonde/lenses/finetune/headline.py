@@ -15,7 +15,7 @@ from sonde.lenses.finetune.reach import CEILING, OUT_OF_REACH, REACHABLE
 from sonde.lenses.finetune.score import ACCURACY, SEED
 from sonde.results.dimensions import REASON, dimension, in_words
 from sonde.results.scores import LEFT_OUT
-from sonde.results.words import bounds, standing
+from sonde.results.words import figures, standing
 
 NAMES = {
     SCRATCH: "the same architecture from scratch",
@@ -75,8 +75,8 @@ def _reach(rows: pl.DataFrame, size: int, metric: str) -> str:
 
 
 def _interval(row: dict[str, Any]) -> str:
-    return f"{100 * row['value']:.1f} % {bounds(row, 100)}{standing(row)}"
+    return f"{figures(row, 100)} %{standing(row)}"
 
 
 def _points(row: dict[str, Any]) -> str:
-    return f"{100 * row['value']:+.1f} {bounds(row, 100, sign='+')} points{standing(row)}"
+    return f"{figures(row, 100, sign='+')} points{standing(row)}"

@@ -11,7 +11,7 @@ from sonde.lenses.probe.fit import BEST
 from sonde.results.dimensions import REASON, dimension, dimensions_are
 from sonde.results.scores import LEFT_OUT
 from sonde.results.verdict import verdict_allowed
-from sonde.results.words import bounds, standing
+from sonde.results.words import figures, standing
 
 _KEY = ("model", "task", "language")
 
@@ -28,15 +28,12 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
         yield _rests(part)
     for row in joined.iter_rows(named=True):
         line = (
-            f"{row['task']} ({row['language']}), {row['model']}: accuracy {100 * row['value']:.1f} % "
-            f"{bounds(row, 100)} at layer {row['layer']}{standing(row)}"
+            f"{row['task']} ({row['language']}), {row['model']}: accuracy {figures(row, 100)} % at "
+            f"layer {row['layer']}, chosen on validation{standing(row)}"
         )
         if row["value_gain"] is not None:
             gain = _gain_of(row)
-            line += (
-                f"; {100 * gain['value']:+.1f} {bounds(gain, 100, sign='+')} points over {gain['control']}"
-            )
-            line += standing(gain)
+            line += f"; {figures(gain, 100, sign='+')} points over {gain['control']}{standing(gain)}"
         yield line
     left_out = scores.filter(pl.col("metric") == LEFT_OUT).with_columns(reason=dimension(REASON))
     for row in left_out.iter_rows(named=True):

@@ -22,6 +22,7 @@ from sonde.models._server import Reply, serving
 from sonde.results.dimensions import dimensions_are
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
+from sonde.results.words import figures, standing
 
 NEEDS = ("decoder", "endpoint")
 
@@ -74,16 +75,14 @@ class Prompting(LensDefaults):
         ):
             found = {(row["matching"], row["metric"], row["k"]): row for row in rows.iter_rows(named=True)}
             first, listed = found[MATCHING, "p_at_k", 1], found[MATCHING, "p_at_k", 20]
-            lenient = found[LENIENT, "p_at_k", 20]["value"]
-            refused, unread = (
-                found[MATCHING, name, None]["value"] for name in ("share_refused", "share_unread")
-            )
+            lenient = found[LENIENT, "p_at_k", 20]
+            refused, unread = (found[MATCHING, name, None] for name in ("share_refused", "share_unread"))
             yield ""
             yield (
-                f"{model} lists names of {language} APIs: top-1 accuracy {100 * first['value']:.1f} %, "
-                f"among 20 {100 * listed['value']:.1f} % ({100 * lenient:.1f} % read leniently); "
-                f"refused {100 * refused:.1f} %, nothing read of {100 * unread:.1f} % "
-                f"(n={first['n']}, {first['n_clusters']} libraries)"
+                f"{model} lists names of {language} APIs: top-1 accuracy {figures(first, 100)} %, "
+                f"among 20 {figures(listed, 100)} % ({figures(lenient, 100)} % read leniently); "
+                f"refused {figures(refused, 100)} %, nothing read of {figures(unread, 100)} % "
+                f"(n={first['n']}, {first['n_clusters']} libraries){standing(first)}"
             )
 
 

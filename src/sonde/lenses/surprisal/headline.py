@@ -1,4 +1,4 @@
-"""What a run prints of surprisal: the most confusing constructs, code of two times, minimal pairs."""
+"""What a run prints of surprisal: constructs by surprisal, code of two times, minimal pairs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import polars as pl
 from sonde.languages import spelled
 from sonde.lenses.surprisal.preferences import PREFERRED
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+from sonde.results.extremes import describe_ends
 from sonde.results.formats import PERCENT, Interval, Number
 from sonde.results.memory import CHANGE, PERIOD, in_words, memory_seen
 from sonde.results.tables import Column, Table, rests_on
-from sonde.results.words import bounds
+from sonde.results.words import figures
 
 _ROWS = 10
 _COLUMNS = (
@@ -22,7 +23,7 @@ _COLUMNS = (
     rests_on("clusters"),
 )
 
-_SCORED = {"pll": "bits of pseudo-log-likelihood a subword", "infill": "bits a subword that it fills in"}
+_SCORED = {"pll": "bits of pseudo-log-likelihood per subword", "infill": "bits per subword that it fills in"}
 """What bits are of where both sides were seen."""
 
 _PAIRED = (
@@ -44,11 +45,22 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
     ):
         worst = rows.sort("value", descending=True, nulls_last=True).head(_ROWS)
         yield ""
-        what = _SCORED.get(str(worst["objective"].first()), "bits a subword")
-        yield f"The most confusing {spelled(language)} constructs for {model}, in {what}"
-        yield from Table(summary="The most confusing constructs", columns=_COLUMNS, rows=worst).lines(
-            headed=False, indent=2
+        what = _SCORED.get(str(worst["objective"].first()), "bits per subword")
+        shown = (
+            f"the {worst.height} highest of {rows.height} means"
+            if worst.height < rows.height
+            else "all means"
         )
+        yield f"{spelled(language)} constructs for {model}, in {what}: {shown}"
+        yield from Table(summary="Constructs", columns=_COLUMNS, rows=worst).lines(headed=False, indent=2)
+        if said := describe_ends(
+            rows.to_dicts(),
+            lambda row: row["construct"],
+            lambda row: figures(row, digits=2),
+            noun="constructs",
+            verbs=("surprises most", "surprises least"),
+        ):
+            yield f"  {said}."
     yield from _of_times(scores)
     yield from _of_pairs(scores)
 
@@ -82,10 +94,9 @@ def _of_times(scores: pl.DataFrame) -> Iterator[str]:
         (change, *beyond) = part.sort("compared_to", nulls_last=False).to_dicts()
         yield ""
         yield (
-            f"Newer {language} code less older code of the same kind for {model}: {change['value']:+.2f} "
-            f"{bounds(change, digits=2, sign='+')} bits a subword"
+            f"Newer {language} code less older code of the same kind for {model}: "
+            f"{figures(change, digits=2, sign='+')} bits per subword"
         )
         for row in beyond:
-            more = bounds(row, digits=2, sign="+")
-            yield f"  less the same with random weights: {row['value']:+.2f} {more}"
+            yield f"  less the same with random weights: {figures(row, digits=2, sign='+')}"
         yield f"  {in_words(memory_seen(change, beyond[0] if beyond else None))}"

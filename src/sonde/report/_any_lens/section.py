@@ -108,9 +108,13 @@ def _who(run: RunData, finding: Finding) -> str:
 
 
 def _value(finding: Finding) -> str:
-    row, lowest = finding.row, finding.lowest
-    shown = number(row["value"], digits_of(row))
-    return shown if lowest is None else f"{number(lowest['value'], digits_of(lowest))} to {shown}"
+    row = finding.row
+    if finding.among == 1:
+        return number(row["value"], digits_of(row))
+    lowest = min(finding.values, key=lambda value: value["value"])
+    if finding.tied == finding.among:
+        return f"{finding.among:,} values, none told from the others"
+    return f"{number(lowest['value'], digits_of(lowest))} to {number(row['value'], digits_of(row))}"
 
 
 def _label(run: RunData, model: str) -> str:

@@ -69,6 +69,9 @@ class CardEntry(_Plain):
     among: int = Field(
         description="of how many values of its slice the number is the highest; 1: it is alone"
     )
+    tied: int = Field(
+        default=1, description="how many of these cannot be told from the highest, itself among them"
+    )
     control: CardNumber | None = Field(description="the best control that answers the same question")
     difference: CardNumber | None = Field(description="the paired difference of both, where they were paired")
     conclusion: Literal["above", "below", "level", "alone", "open"] = Field(

@@ -57,6 +57,7 @@ def _headline(run: RunData, one: TaskAnswer) -> CardEntry:
         {
             "number": number_of(run, one.row),
             "among": one.among,
+            "tied": one.tied,
             "control": None if one.control is None else number_of(run, one.control),
             "difference": None if one.gain is None else number_of(run, one.gain),
             "conclusion": one.kind,

@@ -39,7 +39,10 @@ def markdown(card: Card) -> str:
 
 def _cells(one: CardEntry) -> list[str]:
     held = one.number
-    among = f", the highest of {one.among}" if one.among > 1 else ""
+    among = ""
+    if one.among > 1:
+        tied = f", of which {one.tied} cannot be told from it" if one.tied > 1 else ""
+        among = f", the highest of {one.among}{tied}"
     control = "" if one.control is None else f"{one.control.control}: {figures(one.control)}"
     clusters = number(held.effective_clusters, 1)
     of = (held.model, ", ".join(filter(None, (held.language, held.side))), held.task)

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from sonde.results.dimensions import dimensions_are
+from sonde.results.extremes import widen
 from sonde.results.verdict import why_no_verdict
 
 Row = Mapping[str, Any]
@@ -104,7 +105,7 @@ def compared(rows: Sequence[Row], question: LensQuestion) -> HeldAgainst | None:
         beside, key=lambda one: (sign * one["value"], gains[one["control"]] is not None), default=None
     )
     gain = None if control is None else gains[control["control"]]
-    kind, why = concluded(row, control, gain, lower=question.lower)
+    kind, why = concluded(row, control, gain, lower=question.lower, among=len(beside))
     return HeldAgainst(row, control, gain, kind, why)
 
 
@@ -119,21 +120,29 @@ def _gain(rows: Iterable[Row], metric: str, control: str, paired: str) -> Row | 
     return None
 
 
-def concluded(row: Row, control: Row | None, gain: Row | None, *, lower: bool) -> tuple[str, str]:
+def concluded(
+    row: Row, control: Row | None, gain: Row | None, *, lower: bool, among: int = 1
+) -> tuple[str, str]:
     """What may be concluded of a number beside its control, and why nothing may.
+
+    The best of several controls is so by chance too. A number that is surely better than it beats them all;
+    it is worse only by an interval that holds for a control chosen of so many.
 
     Args:
         row: The number.
         control: Its control; None where there is none.
         gain: Their paired difference; without one their intervals have to lie apart.
         lower: Whether less is better.
+        among: Of how many controls this one is the best.
     """
     if control is None:
         why = why_no_verdict(row)
         return (OPEN if why else ALONE), why
     if gain is not None:
         why = why_no_verdict(gain)
-        ahead, behind = (not why and gain["ci_low"] > 0), (not why and gain["ci_high"] < 0)
+        wide = widen(gain, among)
+        ends = (wide, gain) if lower else (gain, wide)
+        ahead, behind = (not why and ends[0]["ci_low"] > 0), (not why and ends[1]["ci_high"] < 0)
     else:
         # Without a paired difference only intervals that lie apart tell two numbers from each other.
         why = why_no_verdict(row) or why_no_verdict(control)

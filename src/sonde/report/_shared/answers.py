@@ -181,8 +181,7 @@ def _tally(question: LensQuestion, tasks: Sequence[HeldAgainst]) -> str:
 
 
 def sentence_of(question: LensQuestion, one: HeldAgainst, control: str, scale: float) -> str:
-    values = [one.row["value"]] + ([] if one.control is None else [one.control["value"]])
-    own, *other = _figures(values, scale)
+    own, *other = _figures(one, scale)
     # A share is of something; bits stand before what they are counted by.
     of = " of " if question.share else " "
     if one.control is None:
@@ -197,19 +196,22 @@ def sentence_of(question: LensQuestion, one: HeldAgainst, control: str, scale: f
 
 def _middle(question: LensQuestion, one: HeldAgainst, task: str, control: str, scale: float) -> str:
     """The task in the middle of several, in a few words."""
-    values = [one.row["value"]] + ([] if one.control is None else [one.control["value"]])
-    own, *other = _figures(values, scale)
+    own, *other = _figures(one, scale)
     against = f" against {other[0]} by {control}" if other else ""
     why = f" (no verdict: {one.why})" if one.why else ""
     return f"Middle task, {task}: {own}{' of ' if question.share else ' '}{question.measure}{against}{why}"
 
 
-def _figures(values: Sequence[float], scale: float) -> list[str]:
-    """Numbers for a sentence: no decimals of per cent where they differ without."""
-    if scale != 100:
-        return [number(value, 2) for value in values]
-    digits = 0 if len({round(scale * value) for value in values}) == len(values) else 1
-    return [f"{number(scale * value, digits)} %" for value in values]
+def _figures(one: HeldAgainst, scale: float) -> list[str]:
+    """A number and its control for a sentence: with their intervals where no paired difference has one."""
+    rows = [one.row, *([] if one.control is None else [one.control])]
+    percent = " %" if scale == 100 else ""
+    if one.gain is None:
+        return [f"{with_interval(row, scale, 1 if percent else 2)}{percent}" for row in rows]
+    # No decimals of per cent where they differ without.
+    values = [scale * row["value"] for row in rows]
+    digits = 2 if not percent else 0 if len({round(value) for value in values}) == len(values) else 1
+    return [f"{number(value, digits)}{percent}" for value in values]
 
 
 def _found(run: RunData, lens: str) -> list[LensAnswer]:
@@ -220,7 +222,7 @@ def _found(run: RunData, lens: str) -> list[LensAnswer]:
         row = finding.row
         control = max(finding.controls, key=lambda one: one["value"], default=None)
         # Whether more or less of it is better is not known: the row says where it lies, and judges nothing.
-        kind, why = concluded(row, control, None, lower=False)
+        kind, why = concluded(finding.judged, control, None, lower=False)
         words = "" if control is None else plain_words(control["control"])
         where = {ABOVE: "above", BELOW: "below", LEVEL: "not told from"}.get(kind, "")
         measure = metric_words(row)

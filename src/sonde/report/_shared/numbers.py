@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import polars as pl
+
 from sonde.languages import spelled
 from sonde.results.formats import DASH, count, interval, number, with_interval
 from sonde.results.verdict import verdict_allowed
@@ -14,6 +16,7 @@ __all__ = [
     "DASH",
     "count",
     "interval",
+    "list_mistakes",
     "mark",
     "no_verdict",
     "number",
@@ -35,6 +38,24 @@ def readable(surface: str) -> str:
 def no_verdict(row: Mapping[str, Any]) -> bool:
     """Whether a score rests on too little for a verdict; see `sonde.results.verdict`."""
     return not verdict_allowed(row)
+
+
+_MISTAKES = 3
+
+
+def list_mistakes(rows: pl.DataFrame) -> str | None:
+    """Wrong answers to the examples of one class, each with its share in %, a few in order of their shares.
+
+    Args:
+        rows: Shares of the examples of a class in ``value``, with columns ``gold`` and ``said``.
+
+    Returns:
+        None where nothing wrong was said.
+    """
+    wrong = rows.filter((pl.col("said") != pl.col("gold")) & (pl.col("value") > 0))
+    listed = wrong.sort("value", descending=True, maintain_order=True).head(_MISTAKES)
+    texts = [f"{row['said']} {with_interval(row, 100, 1)}" for row in listed.iter_rows(named=True)]
+    return ", ".join([*texts, *(["…"] if wrong.height > _MISTAKES else [])]) or None
 
 
 def mark(row: Mapping[str, Any]) -> dict[str, Any]:

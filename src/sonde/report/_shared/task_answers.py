@@ -6,6 +6,7 @@ the same declarations and the same rule.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import polars as pl
@@ -39,6 +40,7 @@ class TaskAnswer:
         why: Why nothing may be concluded; empty where something may.
         verdict: The conclusion in a sentence without its full stop.
         among: Of how many values of a dimension or places in the model the number is the highest.
+        tied: How many of these cannot be told from the highest, itself among them.
     """
 
     row: Row
@@ -48,6 +50,7 @@ class TaskAnswer:
     why: str
     verdict: str
     among: int = 1
+    tied: int = 1
 
 
 _SUBJECT = ("model", "language", "corpus_hash", "task")
@@ -83,15 +86,15 @@ def _declared_sentence(question: LensQuestion, one: HeldAgainst) -> str:
 def _found(finding: Finding) -> TaskAnswer:
     control = max(finding.controls, key=lambda one: one["value"], default=None)
     # Whether more or less of it is better is not known: it is said where it lies, never whether that is good.
-    one = HeldAgainst(finding.row, control, None, *concluded(finding.row, control, None, lower=False))
+    one = HeldAgainst(finding.row, control, None, *concluded(finding.judged, control, None, lower=False))
     where = {ABOVE: "above", BELOW: "below", LEVEL: "not told from"}.get(one.kind, "")
     said = f"{where} {plain_words(control['control'])}" if control and where else "no control beside it"
     measure = metric_words(one.row)
     verdict = f"{measure[:1].upper()}{measure[1:]}: {f'no verdict, {one.why}' if one.why else said}"
-    return _answer(one, verdict, finding.among)
+    return dataclasses.replace(_answer(one, verdict), among=finding.among, tied=finding.tied)
 
 
-def _answer(one: HeldAgainst, verdict: str, among: int = 1) -> TaskAnswer:
+def _answer(one: HeldAgainst, verdict: str) -> TaskAnswer:
     return TaskAnswer(
         row=one.row,
         control=one.control,
@@ -99,5 +102,4 @@ def _answer(one: HeldAgainst, verdict: str, among: int = 1) -> TaskAnswer:
         kind=one.kind,
         why=one.why,
         verdict=verdict,
-        among=among,
     )

@@ -8,13 +8,15 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import by_kind, specification
-from sonde.report._shared.numbers import count, number, readable
+from sonde.report._shared.numbers import count, readable, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.attention._scores import LENS, RELATION, SNIPPET, with_subject
 from sonde.results.dimensions import dimension
+from sonde.results.extremes import count_compared, describe_extreme, find_extreme
 from sonde.results.formats import Count, WithInterval
 from sonde.results.tables import Column
+from sonde.results.verdict import why_no_verdict
 
 _STAGE = f"{LENS}.1"
 _EXAMPLES = 2
@@ -90,17 +92,42 @@ def _spec(rows: pl.DataFrame, name: str) -> dict[str, Any]:
 
 
 def _answer(rows: pl.DataFrame) -> str:
-    """The commonest kind of word picked, over all misses of a subject."""
+    """What heads pick over all misses of a subject, by kind of word, as far as the intervals tell."""
     said: list[str] = []
-    kinds = rows.filter(pl.col("way") == "kind").with_columns(misses=pl.col("value") * pl.col("n"))
+    kinds = rows.filter(pl.col("way") == "kind")
     for (subject,), part in kinds.partition_by("subject", as_dict=True, maintain_order=True).items():
-        sums = (
-            part.group_by("what").agg(pl.col("misses").sum()).sort("misses", "what", descending=[True, False])
+        misses = int(part.unique("relation")["n"].sum())
+        pooled = _pooled(part, misses)
+        found = find_extreme(pooled, of_one_whole=True)
+        if found is None:
+            why = next(filter(None, map(why_no_verdict, pooled)), "there is only one")
+            said.append(f"{subject}: no verdict on which kind of word the best heads pick instead: {why}.")
+            continue
+        clause = describe_extreme(
+            found,
+            lambda row: str(row["what"]),
+            lambda row: f"{with_interval(row, 100, 1)} %",
+            verb="is picked most often",
+            end="top",
         )
-        whole = float(sums["misses"].sum())
-        top = [f"{row['what']} {number(100 * row['misses'] / whole, 0)} %" for row in sums.head(3).to_dicts()]
-        said.append(f"{subject}: over {count(whole)} misses the best heads pick {', '.join(top)}.")
+        of = count_compared(found, "kinds of word")
+        said.append(f"{subject}: over {count(misses)} misses of the best heads, of {of}, {clause}.")
     return "\n".join(said)
+
+
+def _pooled(rows: pl.DataFrame, misses: int) -> list[dict[str, Any]]:
+    """Shares over all misses; ends are sums of ends, which hold however much the relations go together."""
+    share = pl.col("n") / misses
+    pooled = rows.sort("n", descending=True, maintain_order=True).group_by("what", maintain_order=True)
+    return pooled.agg(
+        (pl.col("value") * share).sum(),
+        # A share that has no interval may be anything.
+        (pl.col("ci_low").fill_null(0.0) * share).sum(),
+        (pl.col("ci_high").fill_null(1.0) * share).sum(),
+        pl.col("n").sum(),
+        pl.when(pl.col("n_eff").is_not_null().all()).then(pl.col("n_eff").sum()),
+        pl.col("effective_clusters", "n_clusters", "df", "seeds", "ci_method").first(),
+    ).to_dicts()
 
 
 def _table(rows: pl.DataFrame, run: RunData) -> Table:

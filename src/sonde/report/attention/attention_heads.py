@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import specification, written
-from sonde.report._shared.numbers import number
+from sonde.report._shared.numbers import count
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.attention._scores import FOLLOWED, LENS, best_of, with_subject
@@ -94,15 +94,12 @@ def _spec(rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> dict[st
 
 
 def _answer(parts: dict[tuple[object, ...], pl.DataFrame]) -> str:
-    said: list[str] = []
-    for (subject,), part in parts.items():
-        best = part.sort("value", descending=True).row(0, named=True)
-        said.append(
-            f"{subject}: {part['label'].n_unique()} relations are the best of some head; "
-            f"head {best['head']} of layer {best['layer']} finds {number(100 * best['value'], 1)} % "
-            f"of {best['label']}."
-        )
-    return "\n".join(said)
+    """How many relations heads follow; no cell has an interval, so that none is named."""
+    return "\n".join(
+        f"{subject}: the {count(part.height)} heads follow {part['label'].n_unique()} relations, each head "
+        "the one that it finds most of on validation."
+        for (subject,), part in parts.items()
+    )
 
 
 def _table(rows: pl.DataFrame, chosen: dict[str, dict[tuple[int, int], list[str]]]) -> Table:

@@ -108,14 +108,10 @@ def _spec(rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> dict[st
 
 def _answer(subject: str, rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> str:
     """How the relations are dealt over the heads."""
-    several = sorted((held for held in best.items() if len(held[1]) > 1), key=lambda one: -len(one[1]))
-    most = ""
-    if several:
-        (layer, head), relations = several[0]
-        most = f"; head {layer}.{head} is that of {len(relations)} of them"
+    several = sum(len(relations) > 1 for relations in best.values())
     return (
         f"{subject}: {len(best)} of {count(_heads(rows))} heads are the chosen one of "
-        f"{count(sum(map(len, best.values())))} relations{most}."
+        f"{count(sum(map(len, best.values())))} relations, {count(several)} of them of several."
     )
 
 

@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import by_kind, specification
-from sonde.report._shared.numbers import number
+from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.attention._scores import DISTANCE, LENS, MODEL, RELATION, hits
@@ -71,7 +71,7 @@ def _answer(run: RunData, rows: pl.DataFrame) -> str:
     found = hits(run, by=DISTANCE).filter((pl.col("k") == 1) & (pl.col("metric") == "first_hit"))
     for (subject,), part in found.partition_by("subject", as_dict=True, maintain_order=True).items():
         shares = {
-            (row["label"], row["predictor"]): f"{number(100 * row['value'], 1)} %"
+            (row["label"], row["predictor"]): f"{with_interval(row, 100, 1)} %"
             for row in part.iter_rows(named=True)
         }
         said += [

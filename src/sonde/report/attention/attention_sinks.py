@@ -8,15 +8,17 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import specification
-from sonde.report._shared.numbers import count, number, with_interval
+from sonde.report._shared.numbers import count, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.attention._scores import LENS, best_of, with_subject
+from sonde.results.extremes import split_at
 from sonde.results.formats import COUNT
 from sonde.results.tables import Column, scored
 
 _SINKS = {"sink_first": "first token", "sink_separator": "separators"}
 _HALF = 0.5
+_ENDS = ("value", "ci_low", "ci_high")
 
 
 class AttentionSinks:
@@ -79,24 +81,41 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
 
 
 def _sentences(run: RunData, rows: pl.DataFrame) -> list[str]:
-    """How much rests on average, in how many heads more than half does, and what these were chosen for."""
+    """How much rests on average, in how many heads more than half does, and what these are chosen for."""
     chosen = best_of(run)
     said: list[str] = []
     for (subject,), part in rows.partition_by("subject", as_dict=True, maintain_order=True).items():
         means = [
-            f"{number(100 * float(held['value'].mean()), 1)} % to the {_SINKS[str(metric)]}"  # pyright: ignore[reportArgumentType]
+            f"{with_interval(_mean(held), 100, 1)} % to the {_SINKS[str(metric)]}"
             for (metric,), held in part.partition_by("metric", as_dict=True, maintain_order=True).items()
         ]
-        whole = part.group_by("layer", "head", maintain_order=True).agg(pl.col("value").sum())
-        resting = whole.filter(pl.col("value") > _HALF)
-        heads = [(int(layer), int(head)) for layer, head in resting.select("layer", "head").rows()]
-        best = sum(head in chosen.get(str(subject), {}) for head in heads)
-        tail = f", of which {count(best)} {'is' if best == 1 else 'are'} the chosen head of a relation"
+        heads = _by_head(part)
+        above, below, unclear = split_at(heads, _HALF)
+        best = sum((head["layer"], head["head"]) in chosen.get(str(subject), {}) for head in above)
+        tail = f" ({count(best)} of them {'is' if best == 1 else 'are'} the chosen head of a relation)"
+        rest = f", and of {count(len(unclear))} it cannot be told" if unclear else ""
         said.append(
-            f"{subject}: heads pay {' and '.join(means)} on average; {count(len(heads))} of "
-            f"{count(whole.height)} pay more than half there{tail if heads else ''}."
+            f"{subject}: heads pay {' and '.join(means)} on average; {count(len(above))} of "
+            f"{count(len(heads))} surely pay more than half there{tail if above else ''}, "
+            f"{count(len(below))} surely less{rest}."
         )
     return said
+
+
+def _mean(rows: pl.DataFrame) -> dict[str, float | None]:
+    """The mean over heads; ends are means of ends, which hold however much the heads go together."""
+    return rows.select(pl.col(_ENDS).mean()).row(0, named=True)
+
+
+def _by_head(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    """What each head pays in all; ends are sums of ends, which hold however much the parts go together."""
+    first = [name for name in rows.columns if name not in ("layer", "head", *_ENDS)]
+    known = pl.all_horizontal(pl.col(_ENDS).is_not_null().all())
+    return (
+        rows.group_by("layer", "head", maintain_order=True)
+        .agg(pl.when(known).then(pl.col(_ENDS).sum()), pl.col(first).first())
+        .to_dicts()
+    )
 
 
 def _table(rows: pl.DataFrame) -> Table:

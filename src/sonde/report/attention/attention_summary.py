@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import by_meaning, row_height, specification
-from sonde.report._shared.numbers import count, mark, number, with_interval
+from sonde.report._shared.numbers import count, mark, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.attention._scores import (
@@ -128,8 +128,8 @@ def _sentences(run: RunData, metrics: list[str], *, beside: bool) -> str:
         over = row["compared_to"]
         other = rows.filter(same & (pl.col("predictor") == over)).row(0, named=True)
         said.append(
-            f"{row['subject']}, {HITS[row['metric']]}: the best heads find {number(100 * own['value'], 1)} % "
-            f"of the edges, {PREDICTORS[over]} {number(100 * other['value'], 1)} % (difference "
+            f"{row['subject']}, {HITS[row['metric']]}: the best heads find {with_interval(own, 100, 1)} % "
+            f"of the edges, {PREDICTORS[over]} {with_interval(other, 100, 1)} % (difference "
             f"{with_interval(row, 100, 1)} points{standing(row)})."
             f"{_beside(run, row, rows.filter(same)) if beside else ''}"
         )
@@ -138,9 +138,9 @@ def _sentences(run: RunData, metrics: list[str], *, beside: bool) -> str:
 
 def _beside(run: RunData, row: dict[str, Any], same: pl.DataFrame) -> str:
     """What one head for all relations finds, what chance would, and the share of all edges."""
-    found = {one["predictor"]: one["value"] for one in same.iter_rows(named=True)}
+    found = {one["predictor"]: one for one in same.iter_rows(named=True)}
     said = [
-        f"{PREDICTORS[name]} {number(100 * found[name], 1)} %"
+        f"{PREDICTORS[name]} {with_interval(found[name], 100, 1)} %"
         for name in ("one_head", "longest", "chance")
         if name in found
     ]
@@ -152,7 +152,7 @@ def _beside(run: RunData, row: dict[str, Any], same: pl.DataFrame) -> str:
     )
     words = f" Beside them: {', '.join(said)}." if said else ""
     for one in pooled.iter_rows(named=True):
-        words += f" Over all edges with equal weight the best heads find {number(100 * one['value'], 1)} %."
+        words += f" Over all edges with equal weight the best heads find {with_interval(one, 100, 1)} %."
     return words
 
 

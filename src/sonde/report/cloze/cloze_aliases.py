@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import polars as pl
 
 from sonde.report._drawing.charts import dots
-from sonde.report._shared.at_k import TEMPLATE, curves, with_k
-from sonde.report._shared.numbers import number, with_interval
+from sonde.report._shared.at_k import TEMPLATE, curves, describe_difference, with_k
+from sonde.report._shared.numbers import number
 from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._scores import LENS, hits, percent, table_of_k
@@ -61,8 +61,11 @@ class ClozeAliases:
 
 def _differences(pairs: pl.DataFrame) -> list[str]:
     return [
-        f"{row['subject']}: under the right alias the answer is among the first ten in "
-        f"{with_interval(row, 100, 1)} percentage points more of the cloze queries than under a wrong one."
+        describe_difference(
+            f"{row['subject']}: under the right alias the answer is among the first ten",
+            row,
+            " than under a wrong one",
+        )
         for row in pairs.filter(pl.col("k") == 10).iter_rows(named=True)
     ]
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import polars as pl
 
 from sonde.report._shared.at_k import TEMPLATES, curves
-from sonde.report._shared.numbers import number, with_interval
+from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._scores import ANSWERERS, COMMON, LENS, WHOLE, common_hits, hits, table_of_k
+from sonde.results.extremes import describe_extreme, find_extreme
+from sonde.results.verdict import why_no_verdict
 from sonde.results.words import standing
 
 _SHOWN = ("call", "import")
@@ -56,17 +58,33 @@ class ClozeCurves:
 
 
 def _lead(rows: pl.DataFrame) -> str:
-    """The best model at ten answers, or at as many as fewer candidates allow."""
+    """What is right among ten answers, or as many as fewer candidates allow; of several models, by which."""
     own = rows.filter(pl.col("control").is_null() & (pl.col("k") <= 10))
     if own.is_empty():
         return ""
-    row = own.sort(pl.col("label") == "call", "k", "value", descending=True).row(0, named=True)
-    what = "name" if row["matching"] == WHOLE else "left-out subtoken"
-    where = "ranks first with" if row["k"] == 1 else f"is among the first {row['k']} answers of"
-    return (
-        f"In {row['statement']}, the right {what} {where} {row['shown']} in {with_interval(row, 100, 1)} % "
-        f"of cases{standing(row)}."
+    first = own.sort(pl.col("label") == "call", "k", descending=True, maintain_order=True).row(0, named=True)
+    same = own.filter((pl.col("label") == first["label"]) & (pl.col("k") == first["k"])).to_dicts()
+    what = "name" if first["matching"] == WHOLE else "left-out subtoken"
+    where = "ranks first" if first["k"] == 1 else f"is among the first {first['k']} answers"
+    if len(same) == 1:
+        by = "with" if first["k"] == 1 else "of"
+        return (
+            f"In {first['statement']}, the right {what} {where} {by} {first['shown']} in "
+            f"{with_interval(first, 100, 1)} % of cases{standing(first)}."
+        )
+    found = find_extreme(same)
+    said = (
+        f"no verdict on which model is right most often: {why_no_verdict(first)}"
+        if found is None
+        else describe_extreme(
+            found,
+            lambda row: row["subject"],
+            lambda row: f"{with_interval(row, 100, 1)} % of cases",
+            verb="is right most often",
+            end="top",
+        )
     )
+    return f"In {first['statement']}, where the right {what} {where}, of {len(same)} models: {said}."
 
 
 def _answer(rows: pl.DataFrame) -> str:
@@ -78,8 +96,8 @@ def _answer(rows: pl.DataFrame) -> str:
         for row in own.iter_rows(named=True):
             others = at_once.filter(pl.col("control").is_not_null() & (pl.col("label") == row["label"]))
             best = others.sort("value", descending=True).head(1).to_dicts()
-            beside = "".join(f" ({one['who']}: {number(100 * one['value'], 1)} %)" for one in best)
-            shares.append(f"{row['statement']} {with_interval(row, 100, 1)} %{beside}")
+            beside = "".join(f" ({one['who']}: {with_interval(one, 100, 1)} %)" for one in best)
+            shares.append(f"{row['statement']} {with_interval(row, 100, 1)} %{beside}{standing(row)}")
         said.append(f"{subject}: right at once in {', '.join(shares)}.")
     return "\n".join(said)
 

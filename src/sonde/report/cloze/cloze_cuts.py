@@ -62,7 +62,7 @@ class ClozeCuts:
             charts.append(
                 Chart(
                     name="cloze-by-library",
-                    title="Libraries: best and least known",
+                    title=f"Libraries: the {_ENDS} highest and {_ENDS} lowest shares",
                     spec=dots(percent(shown), order["name"].to_list(), "P@10, %"),
                     wide=True,
                 )

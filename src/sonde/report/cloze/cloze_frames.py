@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from sonde.report._drawing.charts import dots
-from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, curves
+from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, curves, describe_difference
 from sonde.report._shared.numbers import number, with_interval
 from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData
@@ -113,8 +113,11 @@ def _spread(run: RunData) -> list[str]:
 def _in_words(words: pl.DataFrame) -> list[str]:
     pairs = words.filter((pl.col("group") == "with-without") & (pl.col("k") == _K))
     return [
-        f"{row['subject']}: behind words, {row['statement']} are answered among the first ten in "
-        f"{with_interval(row, 100, 1)} percentage points more of the cloze queries."
+        describe_difference(
+            f"{row['subject']}: after words, {row['statement']} are answered among the first ten",
+            row,
+            " than without them",
+        )
         for row in pairs.iter_rows(named=True)
     ]
 
@@ -126,9 +129,12 @@ def _behind_imports(imports: pl.DataFrame) -> list[str]:
         _IMPORTS["imports_hide"]["with-without"]: " that do not show it",
     }
     return [
-        f"{row['subject']}: behind the imports of their file{said[row['way']]}, {row['statement']} are "
-        f"answered among the first ten in {with_interval(row, 100, 1)} percentage points "
-        "more of the cloze queries."
+        describe_difference(
+            f"{row['subject']}: after the imports of their file{said[row['way']]}, {row['statement']} are "
+            "answered among the first ten",
+            row,
+            " than without them",
+        )
         for row in pairs.iter_rows(named=True)
     ]
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from sonde.report._drawing.charts import dots
-from sonde.report._shared.numbers import number, with_interval
+from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._scores import ANSWERERS, LENS, percent
@@ -125,7 +125,7 @@ def _table(rows: pl.DataFrame, order: list[str]) -> Table:
                 "names": int(held["names", None]["value"]),
                 "control_said": ""
                 if best is None
-                else f"{ANSWERERS.get(best['control'], best['control'])} {number(100 * best['value'], 1)}",
+                else f"{ANSWERERS.get(best['control'], best['control'])} {with_interval(best, 100, 1)}",
                 "gain": None if best is None else _gain(held.get(("known_by_use_gain", best["control"]))),
                 "tenths": dict(tenths.select("decile", "value").iter_rows()),
             }

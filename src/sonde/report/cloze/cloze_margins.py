@@ -8,12 +8,13 @@ from typing import Any
 import polars as pl
 
 from sonde.report._drawing.charts import dots
-from sonde.report._shared.numbers import number
+from sonde.report._shared.numbers import number, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._scores import LENS
 from sonde.results.dimensions import dimension
 from sonde.results.tables import MODEL, Column, estimate, sized
+from sonde.results.words import standing
 
 _PAIRS: Mapping[str, tuple[str, str]] = {
     "replacement": ("replacement against deprecated", "the replacement to the deprecated name"),
@@ -97,8 +98,8 @@ def _rows(run: RunData) -> pl.DataFrame:
 
 def _answer(row: Mapping[str, Any]) -> str:
     return (
-        f"{row['shown']} prefers {_PAIRS[row['pair']][1]} in {number(100 * row['value'], 0)} % of "
-        f"{number(row['n'], 0)} statements in {row['language']}."
+        f"{row['shown']} prefers {_PAIRS[row['pair']][1]} in {with_interval(row, 100, 1)} % of "
+        f"{number(row['n'], 0)} statements in {row['language']}{standing(row)}."
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from sonde.report._shared.numbers import with_interval
+from sonde.report._shared.at_k import describe_difference
 from sonde.report._shared.plot import Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._scores import ANSWERERS, LENS
@@ -43,8 +43,9 @@ class ClozeRelease:
             (pl.col("side") == "new-kept") & pl.col("control").is_null() & (pl.col("k") == 10)
         )
         answer = [
-            f"{row['shown']}: new names are among the first ten in {with_interval(row, 100, 1)} percentage "
-            "points more of the cloze queries than names of both releases."
+            describe_difference(
+                f"{row['shown']}: new names are among the first ten", row, " than names of both releases"
+            )
             for row in apart.iter_rows(named=True)
         ]
         table = Table(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, curves
-from sonde.report._shared.numbers import count, number, with_interval
+from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, curves, describe_difference
+from sonde.report._shared.numbers import count, with_interval
 from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._scores import LENS, parts, table_of_k
@@ -62,8 +62,11 @@ class ClozeSeen:
 
 def _gaps(gaps: pl.DataFrame) -> list[str]:
     return [
-        f"{row['subject']}: {row['statement']} of seen libraries are answered among the first ten in "
-        f"{with_interval(row, 100, 1)} percentage points more of the cloze queries than those of unseen ones."
+        describe_difference(
+            f"{row['subject']}: {row['statement']} of seen libraries are answered among the first ten",
+            row,
+            " than those of unseen ones",
+        )
         for row in gaps.filter(pl.col("k") == 10).iter_rows(named=True)
     ]
 
@@ -72,7 +75,7 @@ def _overlap(run: RunData) -> list[str]:
     rows = run.scores(metrics=["answer_overlap"], where=_UNSEEN_CALLS, lens=LENS)
     return [
         f"{row['subject']}: of the {count(row['n'])} distinct answers to calls of unseen libraries, "
-        f"{number(100 * row['value'], 1)} % are answers to calls of seen ones as well."
+        f"{with_interval(row, 100, 1)} % are answers to calls of seen ones as well."
         for row in rows.with_columns(subject=run.subject).iter_rows(named=True)
     ]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import polars as pl
 
 from sonde.report._shared.at_k import TEMPLATE
-from sonde.report._shared.numbers import count, number
+from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.plot import Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._scores import LENS
 from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.extremes import count_compared, describe_extreme, find_extreme
 from sonde.results.formats import PERCENT
 from sonde.results.tables import Column, scored
 
@@ -60,9 +61,25 @@ class ClozeWords:
             "The likeliest word of every entry lies in predictions/, a folder a model, in the form that the "
             "published evaluator takes (option --predictions)."
         )
-        row = rows.sort("value", descending=True).row(0, named=True)
-        lead = f"{row['shown']} finds “{row['label']}” likeliest in {number(100 * row['value'], 1)} % of "
-        return Figure(lead=f"{lead}{count(row['n'])} entries of ClozeTest.", table=table, notes=(note,))
+        return Figure(lead=_lead(rows), table=table, notes=(note,))
+
+
+def _lead(rows: pl.DataFrame) -> str:
+    """Which word each model prefers most often, as far as the intervals tell."""
+    said: list[str] = []
+    for part in rows.partition_by("subject", "corpus_hash", maintain_order=True):
+        found = find_extreme(part.to_dicts(), of_one_whole=True)
+        if found is not None:
+            clause = describe_extreme(
+                found,
+                lambda row: f"“{row['label']}”",
+                lambda row: f"{with_interval(row, 100, 1)} %",
+                verb="is preferred most often",
+                end="top",
+            )
+            of = f"{count_compared(found, 'words')} of ClozeTest"
+            said.append(f"{part['subject'][0]}: of {of}, {clause}.")
+    return " ".join(said)
 
 
 plot = ClozeWords()

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from sonde.report._drawing.charts import confusions
+from sonde.report._shared.numbers import list_mistakes
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.finetune._scores import LENS, labelled
@@ -54,15 +55,16 @@ class FinetuneConfusion:
         return Figure(
             charts=charts,
             table=Table(
-                summary="Every class, and the wrong class predicted for it most often",
+                summary="Every class, and the wrong classes predicted for it",
                 columns=[
                     Column(title="Task", value="about"),
                     Column(title="Class", value="gold", help="The true class."),
-                    Column(
-                        title="Most often predicted as", value="most", help="The wrong class predicted most."
-                    ),
                     Column(title="Right, %", value="right", format=PERCENT),
-                    Column(title="Predicted so, %", value="often", format=PERCENT),
+                    Column(
+                        title="Wrongly predicted as, %",
+                        value="wrong",
+                        help="Up to three wrong classes in order of their shares of these very examples.",
+                    ),
                     Column(title="Examples", value="n", format=COUNT),
                     Column(title="Clusters", value="n_clusters", format=COUNT),
                 ],
@@ -80,10 +82,8 @@ def _order(rows: pl.DataFrame) -> list[str]:
 
 def _row(rows: pl.DataFrame, gold: str, about: str) -> dict[str, Any]:
     own = rows.filter(pl.col("gold") == gold)
-    other = own.filter(pl.col("said") != gold).sort("value", descending=True, maintain_order=True)
-    most, often = other.select("said", "value").row(0) if other.height else ("", 0.0)
     right = own.filter(pl.col("said") == gold)["value"].sum()
-    return {**own.row(0, named=True), "about": about, "right": right, "most": most or None, "often": often}
+    return {**own.row(0, named=True), "about": about, "right": right, "wrong": list_mistakes(own)}
 
 
 plot = FinetuneConfusion()

@@ -151,6 +151,12 @@ def parts(run: RunData, rows: pl.DataFrame, model: str, language: str) -> list[s
     return [*([name] if run.several else []), *([row[language]] if len(run.languages) > 1 else [])]
 
 
+def control_row(controls: pl.DataFrame, row: Mapping[str, Any], control: str) -> dict[str, Any] | None:
+    """The first row of a control for the same model, language and measure."""
+    same = [pl.col(name) == row[name] for name in ("model", "language", "metric")]
+    return next(controls.filter(pl.col("control") == control, *same).iter_rows(named=True), None)
+
+
 def control_value(controls: pl.DataFrame, row: Mapping[str, Any], control: str) -> float | None:
     """Mean of a control's rows for the same model, language and measure."""
     same = [pl.col(name) == row[name] for name in ("model", "language", "metric")]

@@ -8,11 +8,12 @@ import polars as pl
 
 from sonde.report._drawing.charts import confusions
 from sonde.report._shared.asked import label_of, ordered
+from sonde.report._shared.numbers import list_mistakes
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.probe._scores import LENS, beside
 from sonde.results.dimensions import dimension
-from sonde.results.formats import PERCENT
+from sonde.results.formats import PERCENT_WITH_INTERVAL
 from sonde.results.tables import LANGUAGE, MODEL, Column, N
 
 _SHOWN = 3
@@ -42,17 +43,20 @@ class ProbeConfusion:
         for (_, _, language), part in sorted(parts.items(), key=lambda entry: place[str(entry[0][0])]):
             if part["gold"].n_unique() >= _SHOWN:
                 charts.append(_chart(run, part, str(language)))
-            records += [_worst(part, gold) for gold in _classes(part)]
+            records += [_row(part, gold) for gold in _classes(part)]
         table = Table(
-            summary="Every class, and the wrong class predicted for it most often",
+            summary="Every class, and the wrong classes predicted for it",
             columns=[
                 Column(title="Task", value=lambda row: label_of(row["task"])),
                 MODEL,
                 LANGUAGE,
                 Column(title="Class", value="gold", help="The true class."),
-                Column(title="Right, %", value="right", format=PERCENT),
-                Column(title="Most often predicted as", value="most", help="The wrong class predicted most."),
-                Column(title="%", value="often", format=PERCENT, help="How often it is taken for that."),
+                Column(title="Right, %", value="right", format=PERCENT_WITH_INTERVAL),
+                Column(
+                    title="Wrongly predicted as, %",
+                    value="wrong",
+                    help="Up to three wrong classes in order of their shares, each with its interval.",
+                ),
                 N,
             ],
             rows=records,
@@ -78,13 +82,10 @@ def _chart(run: RunData, rows: pl.DataFrame, language: str) -> Chart:
     return Chart(name="-".join(name), title=", ".join(of), spec=confusions(rows, _classes(rows)))
 
 
-def _worst(rows: pl.DataFrame, gold: str) -> dict[str, Any]:
+def _row(rows: pl.DataFrame, gold: str) -> dict[str, Any]:
     own = rows.filter(pl.col("gold") == gold)
-    right = own.filter(pl.col("said") == gold)
-    other = own.filter(pl.col("said") != gold).sort("value", descending=True, maintain_order=True)
-    most, often = other.select("said", "value").row(0) if other.height else ("", 0.0)
-    share = right["value"][0] if right.height else 0.0
-    return {**own.row(0, named=True), "right": share, "most": most, "often": often}
+    right = own.filter(pl.col("said") == gold).to_dicts()
+    return {**own.row(0, named=True), "right": right[0] if right else 0.0, "wrong": list_mistakes(own)}
 
 
 plot = ProbeConfusion()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -10,10 +12,12 @@ import polars as pl
 
 from sonde.report._drawing.charts import dots, specification
 from sonde.report._shared.asked import label_of, ordered
+from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.probe._scores import LENS, beside
 from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.extremes import count_compared, describe_extreme, find_extreme
 from sonde.results.formats import Format
 from sonde.results.tables import CONTROL, LANGUAGE, MODEL, Column, scored
 
@@ -88,21 +92,47 @@ def _differences(rows: pl.DataFrame, run: RunData) -> dict[str, Any]:
 
 
 def _answer(rows: pl.DataFrame, run: RunData) -> str:
-    """Tasks whose score falls most when length is taken away."""
+    """Tasks whose correlation falls most when length is taken away, as far as the intervals tell."""
     lines: list[str] = []
     both = rows.filter(pl.col("kind") == "spearman").join(
-        rows.filter(pl.col("kind") == "spearman without length").select("model", "task", "language", "value"),
-        on=["model", "task", "language"],
+        rows.filter(pl.col("kind") == "spearman without length").select(*_SAME, *_ENDS),
+        on=_SAME,
         suffix="_rest",
     )
     for part in both.with_columns(subject=run.subject).partition_by("subject", maintain_order=True):
-        lost = part.with_columns(lost=pl.col("value") - pl.col("value_rest")).sort("lost", descending=True)
-        row = lost.row(0, named=True)
-        lines.append(
-            f"{row['subject']}: length matters most in {row['name']}, whose rank correlation is "
-            f"{row['value']:.2f} with it and {row['value_rest']:.2f} without."
-        )
+        rows_lost = [_lost(row) for row in part.iter_rows(named=True)]
+        found = find_extreme(rows_lost)
+        if len(rows_lost) == 1:
+            said = f"the rank correlation of {part['name'][0]} is {_with_and_without(rows_lost[0])}"
+        elif found is not None:
+            said = describe_extreme(
+                found, lambda row: row["name"], _with_and_without, verb="loses most without length", end="top"
+            )
+            said = f"of the rank correlations with {count_compared(found, 'numbers')}, {said}"
+        else:
+            continue
+        lines.append(f"{part['subject'][0]}: {said}.")
     return "\n".join(lines)
+
+
+_SAME = ("model", "task", "language")
+_ENDS = ("value", "ci_low", "ci_high")
+
+
+def _lost(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a correlation loses without length, with the interval of a difference of two numbers."""
+    rest = {end: row[f"{end}_rest"] for end in _ENDS}
+    ends = [row[end] for end in _ENDS[1:]] + [rest[end] for end in _ENDS[1:]]
+    value = row["value"] - rest["value"]
+    low = high = None
+    if None not in ends:
+        low = value - math.hypot(row["value"] - row["ci_low"], rest["ci_high"] - rest["value"])
+        high = value + math.hypot(row["ci_high"] - row["value"], rest["value"] - rest["ci_low"])
+    return {**row, "value": value, "ci_low": low, "ci_high": high, "with": row, "without": rest}
+
+
+def _with_and_without(row: Mapping[str, Any]) -> str:
+    return f"{with_interval(row['with'])} with length and {with_interval(row['without'])} without"
 
 
 def _table(rows: pl.DataFrame) -> Table:

@@ -11,7 +11,8 @@ from sonde.report._drawing.charts import specification
 from sonde.report._shared.asked import label_of, ordered
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report.probe._scores import LENS, layers, sparkline
+from sonde.report.probe._scores import LENS, layers, sparkline, whose
+from sonde.results.extremes import find_extreme, list_layers
 from sonde.results.formats import COUNT
 from sonde.results.tables import Column
 
@@ -25,10 +26,10 @@ class ProbeLayers:
     lens = LENS
     order = 210
     caption = (
-        "Accuracy of every layer on the tested examples, 0 the embeddings; colour runs from the worst to the "
-        "best layer of each task, the number is in the tooltip. In the table layers are ranked within each "
-        "task (higher is better) and ranks averaged over models or over tasks; the peak is early, middle or "
-        "late by the third of the depth that it lies in."
+        "Accuracy of every layer on the tested examples, 0 the embeddings; colour runs from the lowest to "
+        "the highest accuracy of each task, the number is in the tooltip. A task is early, middle or late if "
+        "all layers that cannot be told from its highest lie in that third of the depth. In the table layers "
+        "are ranked within each task (higher is better) and ranks averaged over models or over tasks."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -41,7 +42,7 @@ class ProbeLayers:
             own = rows.filter(pl.col("model") == model.name)
             for (language,), part in own.partition_by("language", as_dict=True).items():
                 charts.append(_chart(run, model, str(language), part))
-        return Figure(answer=_answer(rows), charts=charts, table=_table(rows))
+        return Figure(answer=_answer(rows, run), charts=charts, table=_table(rows))
 
 
 def _chart(run: RunData, model: ModelInfo, language: str, rows: pl.DataFrame) -> Chart:
@@ -72,7 +73,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
             alt.Tooltip("value:Q", format=".1%", title="accuracy"),
         ],
     )
-    colour = alt.Color("share:Q", title="worst to best layer", legend=alt.Legend(format="%"))
+    colour = alt.Color("share:Q", title="lowest to highest", legend=alt.Legend(format="%"))
     return specification(base.mark_rect().encode(color=colour).properties(height=alt.Step(20)))
 
 
@@ -97,35 +98,57 @@ def place_of(layer: int, depth: int) -> str:
     return PLACES[min(2, 3 * layer // max(1, depth + 1))]
 
 
-def _peak(rows: pl.DataFrame) -> int:
-    return int(rows.sort("rank", "layer", descending=[True, False])["layer"][0])
+def _leading(rows: pl.DataFrame) -> dict[str, list[int]]:
+    """By task the layers that cannot be told from the highest; none where nothing can be told."""
+    found: dict[str, list[int]] = {}
+    for (task,), part in rows.partition_by("task", as_dict=True, maintain_order=True).items():
+        highest = find_extreme(part.to_dicts())
+        told = highest.rows if highest is not None and highest.is_told else ()
+        found[str(task)] = [row["layer"] for row in told]
+    return found
 
 
-def _answer(rows: pl.DataFrame) -> str:
-    found: dict[str, list[str]] = {place: [] for place in PLACES}
-    parts = _ranks(rows, "task").partition_by("task", "depth", as_dict=True)
-    tasks = {str(task): part for (task, _), part in parts.items()}
-    for task in ordered(tasks):
-        part = tasks[task]
-        found[place_of(_peak(part), int(part["depth"][0]))].append(label_of(task))
-    said = [f"{place}: {', '.join(names)}" for place, names in found.items() if names]
-    return f"Best layers by the third of the depth, {'; '.join(said)}."
+def _answer(rows: pl.DataFrame, run: RunData) -> str:
+    lines: list[str] = []
+    for part in rows.partition_by("model", "language", maintain_order=True):
+        depth = int(part["layer"].max())  # pyright: ignore[reportArgumentType]  layers are integers
+        found: dict[str, list[str]] = {place: [] for place in (*PLACES, _SEVERAL, _UNTOLD)}
+        leading = _leading(part)
+        for task in ordered(leading):
+            places = {place_of(layer, depth) for layer in leading[task]}
+            found[places.pop() if len(places) == 1 else _SEVERAL if places else _UNTOLD].append(
+                label_of(task)
+            )
+        who = whose(run, part.row(0, named=True))
+        said = "; ".join(f"{place}: {', '.join(names)}" for place, names in found.items() if names)
+        lines.append(
+            f"{who}{': w' if who else 'W'}here the highest accuracy lies, by the third of the depth, {said}."
+        )
+    return "\n".join(lines)
+
+
+_SEVERAL = "in more than one third"
+_UNTOLD = "cannot be told"
 
 
 def _table(rows: pl.DataFrame) -> Table:
+    parts = rows.partition_by("model", "language")
+    leading: dict[str, set[int]] = {}
+    for part in parts:
+        for task, layers_of_task in _leading(part).items():
+            leading.setdefault(task, set()).update(layers_of_task)
     records: list[dict[str, Any]] = []
     for by, other in (("task", "models"), ("model", "tasks")):
         for (key, depth), part in (
             _ranks(rows, by).partition_by(by, "depth", as_dict=True, maintain_order=True).items()
         ):
-            peak = _peak(part)
+            told = leading.get(str(key)) if by == "task" else None
             records.append(
                 {
                     "name": label_of(str(key)) if by == "task" else part["shown"][0],
                     "over": other,
                     "line": sparkline(part.sort("layer")["rank"].to_list()),
-                    "peak": peak,
-                    "place": place_of(peak, int(str(depth))),
+                    "leading": list_layers(told).partition(" ")[2] if told else None,
                     "depth": depth,
                 }
             )
@@ -135,8 +158,11 @@ def _table(rows: pl.DataFrame) -> Table:
             Column(title="Of", value="name"),
             Column(title="Averaged over", value="over"),
             Column(title="Ranks by layer", value="line", help="The higher, the better the layer."),
-            Column(title="Best layer", value="peak", format=COUNT, help="0 is the embedding."),
-            Column(title="Peak", value="place", help="Where in the model that layer is."),
+            Column(
+                title="Not told from the highest",
+                value="leading",
+                help="Layers that cannot be told from the highest, in any model; 0 is the embedding.",
+            ),
             Column(title="Layers", value="depth", format=COUNT, help="How many layers the model has."),
         ],
         rows=records,

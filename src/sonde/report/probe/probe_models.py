@@ -1,4 +1,4 @@
-"""Models against each other: accuracy, ranks, medals, and a baseline (INSPECT, Tables 2 to 4)."""
+"""Models against each other: accuracy, ranks, and a baseline (INSPECT, Tables 2 to 4)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from sonde.report._shared.asked import label_of, ordered
 from sonde.report._shared.plot import Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.probe._scores import LENS, headline, sparkline
+from sonde.results.extremes import find_extreme
 from sonde.results.formats import Number
 from sonde.results.tables import LANGUAGE, MODEL, Column
-
-_MEDALS = ("first", "second", "third")
 
 Grid = Mapping[str, Mapping[str, float]]
 
@@ -28,8 +27,9 @@ class ProbeModels:
     caption = (
         "Accuracy in percent at each model's chosen layer. Spread is the standard deviation over models "
         "without the baseline. Over the baseline: 0 at its accuracy, 100 at a perfect one, a dash where a "
-        "model is below it. Only models that were pooled alike are compared; their differences on single "
-        "items are tested where runs are compared."
+        "model is below it. Ranks and the highest value are those of this sample; the text says which model "
+        "is ahead by the intervals. Only models that were pooled alike are compared; their differences on "
+        "single items are tested where runs are compared."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -46,7 +46,7 @@ class ProbeModels:
             grid, left = _grid(part)
             notes += left
             records += _rows(str(language), grid, tasks, baseline)
-            answers.append(_answer(str(language), grid, tasks, several=len(run.languages) > 1))
+            answers.append(_answer(str(language), part, grid, several=len(run.languages) > 1))
         table = Table(
             summary="Accuracy, ranks and what each model adds to the baseline",
             columns=[
@@ -109,7 +109,7 @@ def _rows(language: str, grid: Grid, tasks: list[str], baseline: str) -> list[di
 
     rows = [row("accuracy", model, lambda task, m=model: _percent(grid[m].get(task))) for model in grid]
     best = {task: max((v[task] for v in grid.values() if task in v), default=None) for task in tasks}
-    rows.append(row("best", "", lambda task: _percent(best[task])))
+    rows.append(row("highest", "", lambda task: _percent(best[task])))
     others = {model: values for model, values in grid.items() if model != baseline}
     rows.append(row("spread", "", lambda task: _spread([v[task] for v in others.values() if task in v])))
     rows += [row("rank", model, lambda task, m=model: _ranks(grid, task).get(m), 0) for model in grid]
@@ -140,18 +140,23 @@ def _over(grid: Grid, model: str, baseline: str, task: str) -> float | None:
     return 100 * (own - floor) / (1 - floor)
 
 
-def _answer(language: str, grid: Grid, tasks: list[str], *, several: bool) -> str:
-    tally = {model: [0, 0, 0] for model in grid}
-    for task in tasks:
-        for model, rank in _ranks(grid, task).items():
-            if rank <= len(_MEDALS):
-                tally[model][rank - 1] += 1
-    ordered_models = sorted(tally, key=lambda model: (tuple(-n for n in tally[model]), model))
-    said = [
-        f"{model} " + ", ".join(f"{n} {name}" for n, name in zip(tally[model], _MEDALS, strict=True))
-        for model in ordered_models
-    ]
-    return f"{f'{language}: p' if several else 'P'}laces among {len(grid)} models, {'; '.join(said)}."
+def _answer(language: str, rows: pl.DataFrame, grid: Grid, *, several: bool) -> str:
+    """In how many tasks a model is surely ahead of all others."""
+    compared = {task for values in grid.values() for task in values}
+    ahead = dict.fromkeys(grid, 0)
+    for (task,), part in rows.partition_by("task", as_dict=True, maintain_order=True).items():
+        found = find_extreme(part.to_dicts()) if task in compared else None
+        if found is not None and found.is_single:
+            ahead[found.rows[0]["shown"]] += 1
+    said = [f"{model} in {times}" for model, times in sorted(ahead.items(), key=lambda one: -one[1]) if times]
+    rest = len(compared) - sum(ahead.values())
+    if said:
+        told = f"surely ahead of all others are {', '.join(said)} of {len(compared)} tasks"
+        told += f"; in {rest} it cannot be told" if rest else ""
+    else:
+        told = f"none is surely ahead of all others in any of {len(compared)} tasks"
+    start = f"{language}: of" if several else "Of"
+    return f"{start} {len(grid)} models, {told}."
 
 
 plot = ProbeModels()

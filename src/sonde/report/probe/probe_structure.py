@@ -8,10 +8,11 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import by_kind, specification
-from sonde.report._shared.numbers import no_verdict, number
+from sonde.report._shared.numbers import no_verdict, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
-from sonde.report.probe._scores import BEST, EVERY, LENS, control_value, parts
+from sonde.report.probe._scores import BEST, EVERY, LENS, control_row, control_value, parts
+from sonde.results.extremes import find_extreme
 from sonde.results.formats import COUNT, Number
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
 
@@ -83,13 +84,19 @@ def _answer(run: RunData, best: pl.DataFrame, controls: pl.DataFrame) -> str:
     lines: list[str] = []
     for row in best.filter(pl.col("metric") == "uuas").iter_rows(named=True):
         who = f"{', '.join(parts(run, pl.DataFrame([row]), 'shown', 'language'))}: "
-        chain = control_value(controls, row, "neighbours")
+        chain = control_row(controls, row, "neighbours")
         if no_verdict(row) or row["ci_low"] is None or chain is None:
             continue
-        verdict = "more than" if row["ci_low"] > chain else "no better than"
+        compared = find_extreme((row, chain))
+        is_ahead = (
+            row["ci_low"] > chain["value"]
+            if compared is None
+            else compared.is_single and compared.rows[0] is row
+        )
+        verdict = "more than" if is_ahead else "not clearly more than"
         text = (
-            f"layer {row['layer']} holds {number(100 * row['value'], 0)} % of the tree's links, {verdict} a "
-            f"chain of neighbours with {number(100 * chain, 0)} %."
+            f"layer {row['layer']}, chosen on validation, holds {with_interval(row, 100, 1)} % of the tree's "
+            f"links, {verdict} a chain of neighbours with {with_interval(chain, 100, 1)} %."
         )
         lines.append(f"{who if who != ': ' else ''}{text}")
     return "\n".join(lines)
@@ -103,8 +110,10 @@ def _table(best: pl.DataFrame, controls: pl.DataFrame) -> Table:
             MODEL,
             LANGUAGE,
             Column(title="Measure", value=lambda row: _MEASURES[row["metric"]]),
-            Column(title="Layer", value="layer", format=COUNT, help="The best layer; 0 is the embedding."),
-            *estimate("Best layer's"),
+            Column(
+                title="Layer", value="layer", format=COUNT, help="Chosen on validation; 0 is the embedding."
+            ),
+            *estimate("Chosen layer's"),
             *(
                 Column(
                     title=title,

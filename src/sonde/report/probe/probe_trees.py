@@ -8,10 +8,10 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import by_kind, specification
-from sonde.report._shared.numbers import no_verdict, number
+from sonde.report._shared.numbers import no_verdict, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
-from sonde.report.probe._scores import LENS, control_value, parts
+from sonde.report.probe._scores import LENS, control_row, control_value, parts
 from sonde.results.dimensions import dimension
 from sonde.results.formats import COUNT, Number
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
@@ -93,12 +93,15 @@ def _answer(run: RunData, best: pl.DataFrame) -> str:
         if no_verdict(row) or no_verdict(gain) or gain["ci_low"] is None:
             continue
         named = next(title for title, name in _CONTROLS.items() if name == gain["control"]).lower()
-        control = control_value(best, row, gain["control"]) or 0.0
-        verdict = "more than" if gain["ci_low"] > 0 else "no better than"
+        control = control_row(best, row, gain["control"])
+        if control is None:
+            continue
+        verdict = "more than" if gain["ci_low"] > 0 else "not clearly more than"
         who = ", ".join(parts(run, pl.DataFrame([row]), "shown", "language"))
         lines.append(
-            f"{who + ': ' if who else ''}trees from layer {row['layer']} have an F1 of "
-            f"{number(100 * row['value'], 0)} %, {verdict} {named} with {number(100 * control, 0)} %."
+            f"{who + ': ' if who else ''}trees from layer {row['layer']}, chosen on validation, have an F1 "
+            f"of {with_interval(row, 100, 1)} %, {verdict} {named} with {with_interval(control, 100, 1)} % "
+            f"(difference {with_interval(gain, 100, 1)} points)."
         )
     return "\n".join(lines)
 
@@ -117,14 +120,16 @@ def _table(best: pl.DataFrame, beside: pl.DataFrame) -> Table:
             MODEL,
             LANGUAGE,
             Column(title="Measure", value=lambda row: _MEASURES[row["metric"]]),
-            Column(title="Layer", value="layer", format=COUNT, help="The best layer; 0 is the embedding."),
+            Column(
+                title="Layer", value="layer", format=COUNT, help="Chosen on validation; 0 is the embedding."
+            ),
             Column(
                 title="Rank",
                 value=lambda row: int(row["rank"]),
                 format=COUNT,
                 help="Directions of the subspace.",
             ),
-            *estimate("Best layer's"),
+            *estimate("Chosen layer's"),
             *(
                 Column(
                     title=title, value=lambda row, name=name: control_value(best, row, name), format=Number()

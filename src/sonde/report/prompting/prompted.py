@@ -8,11 +8,12 @@ from typing import Any
 import polars as pl
 
 from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, curves, with_k
-from sonde.report._shared.numbers import number, with_interval
+from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
 from sonde.results.tables import Column, scored
+from sonde.results.words import standing
 
 _METRICS: Mapping[str, str] = {
     "p_at_k": "right among the first",
@@ -94,10 +95,11 @@ class Prompted:
 
 
 def _lead(listed: pl.DataFrame) -> str:
-    own = listed.filter(pl.col("template") == _EVERY).sort("value", descending=True).head(1)
-    return "".join(
-        f"{row['shown']}, asked in words, lists the right answer in {with_interval(row, 100, 1)} % of cases."
-        for row in own.iter_rows(named=True)
+    """How often the right answer is listed, a sentence a model."""
+    return " ".join(
+        f"{row['subject']}, asked in words, lists the right answer in {with_interval(row, 100, 1)} % of "
+        f"cases{standing(row)}."
+        for row in listed.filter(pl.col("template") == _EVERY).iter_rows(named=True)
     )
 
 
@@ -106,12 +108,14 @@ def _answer(refused: Mapping[str, Any], rows: pl.DataFrame) -> str:
     whole = rows.filter(same & (pl.col("template") == _EVERY))
     listed = whole.filter((pl.col("metric") == "p_at_k") & (pl.col("k") == _K))
     strict, *lenient = listed.sort(pl.col("matching").replace_strict(_ORDER)).iter_rows(named=True)
-    besides = f" ({number(100 * lenient[0]['value'], 1)} % where lists are read leniently)" if lenient else ""
-    unread = whole.filter(pl.col("metric") == "share_unread")["value"]
-    nothing = f"; of {number(100 * unread[0], 1)} % of the replies nothing can be read" if len(unread) else ""
+    besides = f" ({with_interval(lenient[0], 100, 1)} % where lists are read leniently)" if lenient else ""
+    unread = whole.filter(pl.col("metric") == "share_unread").to_dicts()
+    nothing = (
+        f"; of {with_interval(unread[0], 100, 1)} % of the replies nothing can be read" if unread else ""
+    )
     return (
         f"{refused['shown']} lists the answer in {with_interval(strict, 100, 1)} % of {refused['n']} cloze "
-        f"queries in {refused['language']}{besides}; it refuses {number(100 * refused['value'], 1)} %"
+        f"queries in {refused['language']}{besides}; it refuses {with_interval(refused, 100, 1)} %"
         f"{nothing}."
     )
 

@@ -11,8 +11,9 @@ from sonde.report._drawing.charts import dots
 from sonde.report._shared.numbers import no_verdict, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
-from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, SURPRISES
 from sonde.results.dimensions import dimensions_are
+from sonde.results.extremes import describe_ends
 from sonde.results.tables import MODEL, Column, scored
 from sonde.results.verdict import why_no_verdict
 
@@ -26,6 +27,7 @@ class Ranking:
     Attributes:
         dimension: Of scores, for example ``"tag"``.
         what: One of them in words, for example ``"syntax tag"``.
+        plural: Several of them; by default with an s.
         shown: How many at each end.
         per_model: Rank each model for itself, where the labels depend on its tokenizer.
         surface: From a value of the dimension to what is shown.
@@ -33,9 +35,15 @@ class Ranking:
 
     dimension: str
     what: str
+    plural: str = ""
     shown: int = 12
     per_model: bool = False
     surface: Callable[[str], str] = str
+
+    @property
+    def noun(self) -> str:
+        """Several of what is ranked."""
+        return self.plural or f"{self.what}s"
 
 
 def rank(run: RunData, ranking: Ranking) -> Figure | None:
@@ -92,12 +100,12 @@ def _ends(
     suffix = f", {model}" if model else ""
     stem = f"{ranking.dimension}{'-' + model.replace('/', '_') if model else ''}"
     if len(order) <= 2 * ranking.shown:
-        title = f"Every {ranking.what}, most to least surprising{suffix}"
+        title = f"Every {ranking.what} by mean surprisal{suffix}"
         parts = [(f"{stem}-all", title, order)]
     else:
         parts = [
-            (f"{stem}-worst", f"Most surprising{suffix}", order[: ranking.shown]),
-            (f"{stem}-best", f"Least surprising{suffix}", order[: -ranking.shown - 1 : -1]),
+            (f"{stem}-worst", f"The {ranking.shown} highest means{suffix}", order[: ranking.shown]),
+            (f"{stem}-best", f"The {ranking.shown} lowest means{suffix}", order[: -ranking.shown - 1 : -1]),
         ]
     return [
         Chart(
@@ -123,17 +131,23 @@ def _answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
     sentences: list[str] = []
     for part in frame.partition_by("shown", maintain_order=True):
         who = f"{part['shown'][0]}: " if frame["shown"].n_unique() > 1 else ""
-        firm = [row for row in part.iter_rows(named=True) if not no_verdict(row)]
-        if len(firm) < 2:
-            why = why_no_verdict(part.row(0, named=True))
-            sentences.append(f"{who}No verdict on which {ranking.what} is the most surprising: {why}.")
-            continue
-        worst, best = firm[0], firm[-1]
-        sentences.append(
-            f"{who}“{worst['name']}” surprises most, at {with_interval(worst)} {unit}; "
-            f"“{best['name']}” least, at {with_interval(best)}."
+        said = (
+            describe_ends(
+                part.to_dicts(),
+                lambda row: f"“{row['name']}”",
+                with_interval,
+                noun=ranking.noun,
+                verbs=SURPRISES,
+                unit=unit,
+            )
+            or f"No verdict on which {ranking.what} is the most surprising: {_why(part)}"
         )
+        sentences.append(f"{who}{said}.")
     return "\n".join(sentences)
+
+
+def _why(rows: pl.DataFrame) -> str:
+    return next(filter(None, map(why_no_verdict, rows.to_dicts())), "there is only one")
 
 
 def _notes(frame: pl.DataFrame, ranking: Ranking) -> list[str]:
@@ -150,7 +164,7 @@ def _table(run: RunData, frame: pl.DataFrame, ranking: Ranking, unit: str) -> Ta
     chosen = frame
     if frame.height > 2 * TABLE_ROWS:
         chosen = pl.concat([frame.head(TABLE_ROWS), frame.tail(TABLE_ROWS)])
-        summary = f"The {TABLE_ROWS} worst and {TABLE_ROWS} best of {frame.height:,} rows"
+        summary = f"The {TABLE_ROWS} highest and {TABLE_ROWS} lowest of {frame.height:,} means"
     else:
         summary = f"All {frame.height:,} rows"
     return Table(

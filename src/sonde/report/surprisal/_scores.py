@@ -23,3 +23,7 @@ def observed(run: RunData, model: ModelInfo, columns: Sequence[str]) -> pl.LazyF
     if frame is None or not set(columns) <= set(frame.collect_schema().names()):
         return pl.DataFrame(schema={name: OBSERVATIONS_SCHEMA[name] for name in columns}).lazy()
     return frame.select(columns)
+
+
+SURPRISES = ("surprises most", "surprises least")
+"""What the highest and the lowest of several means of surprisal do."""

@@ -11,13 +11,14 @@ import polars as pl
 from sonde.languages import CONSTRUCT_LABELS
 from sonde.report._shared.against import LensQuestion
 from sonde.report._shared.joined import JoinedNumber
-from sonde.report._shared.numbers import count, interval, no_verdict, number, spelled, with_interval
+from sonde.report._shared.numbers import count, interval, number, spelled, with_interval
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import Tile, Top
 from sonde.report.surprisal._pairs import CONTROLS, PREFERRED
-from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, observed
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, SURPRISES, observed
 from sonde.report.surprisal._tokens import tokens
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+from sonde.results.extremes import describe_ends
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
 from sonde.results.verdict import why_no_verdict
 
@@ -146,18 +147,14 @@ def _extremes(run: RunData, model: ModelInfo, language: str) -> str:
         & (pl.col("n") >= MIN_COUNT)
         & (pl.col("label") != "")
     )
-    firm = [row for row in rows.sort("value").iter_rows(named=True) if not no_verdict(row)]
-    if len(firm) < 2:
-        return ""
-    worst, best = firm[-1], firm[0]
-    return (
-        f"most confused by “{_readable(worst['label'])}” ({with_interval(worst)} bits a subword), "
-        f"least by “{_readable(best['label'])}” ({with_interval(best)})"
+    return describe_ends(
+        rows.to_dicts(),
+        lambda row: f"“{row['label'].replace('_', ' ')}”",
+        with_interval,
+        noun="constructs",
+        verbs=SURPRISES,
+        unit="bits per subword",
     )
-
-
-def _readable(label: str) -> str:
-    return label.replace("_", " ")
 
 
 def scoreboard(run: RunData) -> Table | None:

@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import row_height, specification
-from sonde.report._shared.numbers import number
+from sonde.report._shared.numbers import count, number
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._ranking import Ranking, rank
@@ -30,7 +30,7 @@ class Kinds:
 
     def draw(self, run: RunData) -> Figure | None:
         """Mean by kind and by role, and shares."""
-        kinds = rank(run, Ranking(dimension="kind", what="kind of token"))
+        kinds = rank(run, Ranking(dimension="kind", what="kind of token", plural="kinds of token"))
         if kinds is None:
             return None
         roles = rank(run, Ranking(dimension="role", what="role", shown=10))
@@ -76,13 +76,15 @@ def _shares(run: RunData) -> pl.DataFrame:
 
 
 def _share_answer(shares: pl.DataFrame) -> str:
+    """What the kind with most subwords, which is not chosen by its surprisal, has of text and bits."""
     sentences: list[str] = []
     for part in shares.partition_by("shown", maintain_order=True):
-        top = part.row(0, named=True)
-        who = f"{top['shown']}: " if shares["shown"].n_unique() > 1 else ""
+        kind = part.sort("n", "label", descending=[True, False]).row(0, named=True)
+        who = f"{kind['shown']}: " if shares["shown"].n_unique() > 1 else ""
+        read = count(float(part["n"].sum()))
         sentences.append(
-            f"{who}“{top['label']}” is {number(100 * top['text'], 0)} % of the subwords "
-            f"and {number(100 * top['surprise'], 0)} % of all bits."
+            f"{who}Of the {read} subwords read, {number(100 * kind['text'], 0)} % are “{kind['label']}”, "
+            f"with {number(100 * kind['surprise'], 0)} % of their bits."
         )
     return "\n".join(sentences)
 

@@ -9,11 +9,12 @@ import polars as pl
 
 from sonde.report._drawing.charts import dots
 from sonde.report._shared.asked import label_of, meaning_of, ordered
-from sonde.report._shared.numbers import count, no_verdict, number, spelled, with_interval
+from sonde.report._shared.numbers import count, no_verdict, spelled, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._pairs import CONTROLS, CUTS, pair_rows
 from sonde.report.surprisal._scores import LENS
+from sonde.results.extremes import describe_extreme, find_extreme
 from sonde.results.tables import LANGUAGE, MODEL, Column, estimate, sized
 from sonde.results.verdict import why_no_verdict
 
@@ -105,7 +106,7 @@ def _dots(rows: pl.DataFrame, order: list[str]) -> dict[str, Any]:
 
 
 def _answers(rows: pl.DataFrame, gains: pl.DataFrame) -> Sequence[str]:
-    """One line a model and language: the fault, or those that it tells best and worst."""
+    """One line a model and language: the fault, or what can be told of several."""
     whole = rows.filter((pl.col("at") == "text") & (pl.col("cut") == ""))
     sentences: list[str] = []
     for (subject,), part in whole.partition_by("subject", as_dict=True, maintain_order=True).items():
@@ -121,19 +122,28 @@ def _answers(rows: pl.DataFrame, gains: pl.DataFrame) -> Sequence[str]:
 
 
 def _of_several(own: Sequence[Row], firm: Sequence[Row], part: pl.DataFrame, gains: pl.DataFrame) -> str:
-    """For how many faults a model is beyond the best control, by most where, and which it tells worst."""
-    ahead: list[tuple[float, Row, str]] = []
-    for row in own:
-        gain = _gain(row, _best(row, part), gains)
-        if gain is not None and not no_verdict(gain) and gain["ci_low"] > 0:
-            ahead.append((gain["value"], row, with_interval(gain, 100, 1)))
-    said = (
-        f"for {len(ahead)} of {len(own)} faults the original is likelier more often than by the best control"
-    )
-    if ahead:
-        _, row, difference = max(ahead, key=lambda one: one[0])
-        said += f", by most for {_figures(row, part)}, a difference of {difference} points"
-    return f"{said}; least often it is for {_figures(firm[-1], part)}"
+    """For how many faults a model is beyond the best control, and what can be told of both ends."""
+    leads = [gain for row in own if (gain := _gain(row, _best(row, part), gains)) is not None]
+    ahead = sum(not no_verdict(gain) and gain["ci_low"] > 0 for gain in leads)
+    said = [f"for {ahead} of {len(own)} faults the original is likelier more often than by the best control"]
+    if ahead and (lead := find_extreme(leads, ends=2)) is not None:
+        said.append(
+            describe_extreme(
+                lead, _label, lambda row: f"{with_interval(row, 100, 1)} points",
+                verb="is ahead by most", end="top of these differences",
+            )
+        )  # fmt: skip
+    if (least := find_extreme(firm, largest=False, ends=2)) is not None:
+        said.append(
+            describe_extreme(
+                least, _label, _share, verb="is recognised least often", end="bottom of the shares recognised"
+            )
+        )
+    return "; ".join(said)
+
+
+def _label(row: Row) -> str:
+    return f"“{label_of(row['task'])}”"
 
 
 def _alone(row: Row, part: pl.DataFrame, gains: pl.DataFrame) -> str:
@@ -144,19 +154,11 @@ def _alone(row: Row, part: pl.DataFrame, gains: pl.DataFrame) -> str:
         f"{_share(row)} of {count(row['n'])} pairs"
     )
     if control is not None:
-        said += f", against {number(100 * control['value'], 0)} % by {CONTROLS[control['control']]}"
+        said += f", against {_share(control)} by {CONTROLS[control['control']]}"
     if gain is not None:
         said += f" (difference {with_interval(gain, 100, 1)} points)"
     why = why_no_verdict(gain if gain is not None else row)
     return f"{said}; no verdict: {why}" if why else said
-
-
-def _figures(row: Row, part: pl.DataFrame) -> str:
-    control = _best(row, part)
-    against = ""
-    if control is not None:
-        against = f" against {number(100 * control['value'], 0)} % by {CONTROLS[control['control']]}"
-    return f"“{label_of(row['task'])}”, {_share(row)}{against}"
 
 
 def _share(row: Row) -> str:

@@ -20,7 +20,7 @@ class UserTags:
     )
 
     def draw(self, run: RunData) -> Figure | None:
-        """Every label, or the worst and the best where there are many."""
+        """Every label, or both ends where there are many."""
         return rank(run, Ranking(dimension="user_tag", what="label"))
 
 

@@ -1,0 +1,221 @@
+"""Reports name an extreme only where their numbers tell one: lenses on noise, and all texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import binom, t
+from tests.report import (
+    test_any_lens,
+    test_attention_sections,
+    test_cloze_sections,
+    test_finetune_sections,
+    test_probe_sections,
+    test_prompted,
+)
+from tests.report.extreme_words import (
+    IDIOMS,
+    REVIEWED,
+    is_reviewed,
+    modules,
+    names_extreme,
+    pieces,
+    sentences,
+)
+from tests.report.extreme_words import texts as every_text
+from tests.report.synthetic import Source, write_run
+
+from sonde.experiments.headline import headline
+from sonde.lenses import LENSES
+from sonde.report import PLOTS, RunData, draw
+from sonde.report._shared.task_answers import task_answers
+from sonde.report._shared.title import first_screen, titles
+from sonde.results.scores import Score, scores_frame
+from sonde.store.rundir import RunDirectory
+
+DRAWS = 6
+CLUSTERS = 30
+ERROR = 0.02
+
+ELSEWHERE = {"causal"}
+"""Lenses whose sentences have tests of their own."""
+
+CLAUSES = re.compile(
+    r"([Ww]hich (of the )?[^.;:]*?, and which [^.;:]*?, cannot be told"
+    r"|[Ww]hich [^.;:]*? cannot be told"
+    r"|cannot be told apart at the (top|bottom)( of [\w ]+)?"
+    r"|highest accuracy lies, by the third of the depth, (cannot be told|in more than one third)[^.;]*"
+    r"|none is surely ahead of all others)"
+)
+
+
+def _preferences() -> list[Score]:
+    """Minimal pairs: three faults, each beside a control."""
+    found: list[Score] = []
+    for task in ("variable_misuse", "wrong_operator", "swapped_operands"):
+        for metric, more in (
+            ("preferred", {}),
+            ("preferred", {"control": "ngram"}),
+            ("gain", {"of_metric": "preferred", "compared_to": "ngram"}),
+        ):
+            found.append(
+                Score(
+                    model="org/one",
+                    lens="surprisal",
+                    task=task,
+                    language="python",
+                    metric=metric,
+                    value=0.5,
+                    n=400,
+                    n_clusters=30,
+                    ci_low=0.4,
+                    ci_high=0.6,
+                    **more,
+                )
+            )
+    return found
+
+
+def _prompted() -> list[Score]:
+    score = test_prompted.score
+    found = [score((), "p_at_k", 0.25, k) for k in (1, 20)]
+    found += [score((), "p_at_k", 0.5, 20, "generative_lenient")]
+    return [*found, score((), "share_refused", 0.4), score((), "share_unread", 0.1)]
+
+
+def _of_any_lens() -> list[Score]:
+    by_layer = [test_any_lens.row(layer=layer) for layer in range(5)]
+    by_value = [test_any_lens.row(0.5, ("depth", str(depth)), lens="other") for depth in range(6)]
+    return [*by_layer, *by_value]
+
+
+SCORES: dict[str, Callable[[], list[Score]]] = {
+    "attention": lambda: _of_models(test_attention_sections.scores_of, test_attention_sections.MODELS),
+    "cloze": lambda: _of_models(
+        lambda name: test_cloze_sections.scores_of(name, 0.2), test_cloze_sections.MODELS
+    ),
+    "finetune": test_finetune_sections.scores,
+    "probe": lambda: _of_models(test_probe_sections.scores_of, test_probe_sections.MODELS),
+    "prompting": _prompted,
+    "surprisal": _preferences,
+    "any": _of_any_lens,
+}
+"""Scores with the rows that each lens writes, by lens; ``any`` is of lenses that a user hands in."""
+
+
+def _of_models(build: Callable[[str], list[Score]], models: object) -> list[Score]:
+    return [score for model in models for score in build(model)]  # type: ignore[attr-defined]
+
+
+def _write(folder: Path, lens: str, sources: list[Source]) -> pl.DataFrame:
+    """A run folder of the lens; surprisal has real observations, whose scores stand beside those of pairs."""
+    found = SCORES[lens]()
+    models = dict.fromkeys((score.model for score in found), 1.0)
+    write_run(folder, sources[::4] if lens == "surprisal" else [], models)
+    scores = scores_frame(found)
+    if lens == "surprisal":
+        scores = pl.concat([pl.read_parquet(RunDirectory(folder).scores), scores])
+    return scores
+
+
+def noise(scores: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
+    """The same rows with numbers that are all equal in truth; differences are around 0."""
+    size = scores.height
+    error = ERROR * np.sqrt(rng.chisquare(CLUSTERS - 1, size) / (CLUSTERS - 1))
+    half = t.ppf(0.975, CLUSTERS - 1) * error
+    is_difference = pl.col("metric").str.contains("gain|change|selectivity|margin") | (
+        pl.col("compared_to").is_not_null()
+    )
+    drawn = pl.when(is_difference).then(0.0).otherwise(0.5) + pl.lit(pl.Series(ERROR * rng.normal(size=size)))
+    has_interval = pl.col("ci_low").is_not_null()
+    width = pl.lit(pl.Series(half))
+    return (
+        scores.with_columns(value=pl.when(has_interval).then(drawn).otherwise("value"))
+        .with_columns(
+            ci_low=pl.when(has_interval).then(pl.col("value") - width),
+            ci_high=pl.when(has_interval).then(pl.col("value") + width),
+            df=pl.lit(CLUSTERS - 1.0),
+            effective_clusters=pl.lit(float(CLUSTERS)),
+            n_clusters=pl.lit(CLUSTERS),
+            n=pl.col("n").clip(500),
+            n_eff=pl.lit(None, pl.Float64),
+            seeds=pl.lit(None, pl.Int64),
+        )
+        .cast(dict(scores.schema))
+    )
+
+
+def texts(folder: Path) -> Iterator[str]:
+    """Every sentence that the run has for a reader: sections, first screen, headlines, terminal, card."""
+    run = RunData(folder)
+    yield from headline(folder / "scores.parquet")
+    yield from (answer.line() for answer in first_screen(run))
+    yield from (answer.verdict for answer in task_answers(run))
+    for title in titles(run).values():
+        if (top := title.top(run)) is not None:
+            yield top.headline
+            yield from (getattr(line, "detail", "") for line in top.context.get("headlines", ()))
+    lenses = run.scored_lenses
+    names = [name for name in PLOTS.names() if PLOTS.load(name).lens in lenses]
+    outside = [f"numbers_{lens}" for lens in lenses if lens not in LENSES.names()]
+    for name in [*names, *outside]:
+        if (section := draw(run, name)) is not None:
+            yield section.figure.lead
+            yield from section.figure.answer.splitlines()
+            yield from section.figure.notes
+
+
+def named(text: str) -> bool:
+    """Whether a sentence names an extreme of measured numbers, and does not say that it cannot be told."""
+    return names_extreme(CLAUSES.sub("", text)) and not is_reviewed(text)
+
+
+def test_every_lens_is_looked_at() -> None:
+    assert set(SCORES) == (set(LENSES.names()) - ELSEWHERE) | {"any"}
+
+
+@pytest.mark.parametrize("lens", sorted(SCORES))
+def test_numbers_that_are_equal_name_no_extreme(lens: str, tmp_path: Path, sources: list[Source]) -> None:
+    rng = np.random.default_rng([len(lens), 7])
+    folder = tmp_path / "run"
+    scores = _write(folder, lens, sources)
+    told, untold = [], 0
+    for _ in range(DRAWS):
+        noise(scores, rng).write_parquet(RunDirectory(folder).scores)
+        for text in texts(folder):
+            told += [text] if named(text) else []
+            untold += len(CLAUSES.findall(text))
+    assert len(told) <= binom.ppf(0.999, max(untold, 1), 0.05), told
+    # Where a lens can name an extreme, these numbers made it say that there is none.
+    assert untold or lens in ("finetune", "prompting")
+
+
+def test_one_that_is_far_ahead_is_named(tmp_path: Path, sources: list[Source]) -> None:
+    folder = tmp_path / "run"
+    scores = noise(_write(folder, "surprisal", sources), np.random.default_rng(3))
+    is_call = pl.col("dimensions").list.eval(pl.element().struct.field("value")).list.first() == "call"
+    ends = [pl.when(is_call).then(pl.col(end) + 1.0).otherwise(end) for end in ("value", "ci_low", "ci_high")]
+    scores.with_columns(ends).write_parquet(RunDirectory(folder).scores)
+    said = [text for text in texts(folder) if "surprises most" in text]
+    assert [text for text in said if re.search(r"“?call”? \([^)]*\) surprises most", text)]
+
+
+def test_texts_that_name_an_extreme_go_through_one_place() -> None:
+    left = [
+        f"{name}:{line}: {text}"
+        for name, path in modules()
+        for line, text in [*sentences(path), *pieces(path)]
+        if names_extreme(text) and not is_reviewed(text)
+    ]
+    assert left == [], "go through sonde.results.extremes, or list the text with its reason in extreme_words"
+
+
+def test_nothing_is_reviewed_that_no_longer_exists() -> None:
+    every = [text for _, path in modules() for _, text in [*every_text(path), *pieces(path)]]
+    assert [fragment for fragment in REVIEWED if not any(fragment in text for text in every)] == []
+    assert [idiom for idiom in IDIOMS if not any(re.search(idiom, text) for text in every)] == []

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import datetime
 import signal
 import sys
-import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 
+from sonde.base.error_log import append_to_log, log_beside, log_path, forget_native_errors
 from sonde.base.errors import SondeError
 from sonde.base.secrets import without_secrets
 
-LOG = "error.log"
 GOES_ON = ("run", "merge", "pretrain")
 """Commands that go on where they stood."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_folder: Path | None = None
 
 
 class Stopped(BaseException):
@@ -30,12 +26,6 @@ class Stopped(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
-
-
-def log_beside(folder: Path) -> None:
-    """Let a traceback of this command be written into a folder, that of its run."""
-    global _folder
-    _folder = folder
 
 
 def ended(command: Callable[[], object], arguments: list[str]) -> int:
@@ -48,8 +38,7 @@ def ended(command: Callable[[], object], arguments: list[str]) -> int:
     Returns:
         The exit code: that of an error, 1 where nobody foresaw it, 128 and the number of a signal.
     """
-    global _folder
-    _folder = None
+    log_beside(None)
     try:
         with _stopped_by_signals():
             command()
@@ -68,6 +57,7 @@ def ended(command: Callable[[], object], arguments: list[str]) -> int:
         if "--debug" in arguments:
             traceback.print_exc()
         return 1
+    forget_native_errors()
     return 0
 
 
@@ -89,16 +79,8 @@ def _stopped_by_signals() -> Generator[None]:
 
 def _log(arguments: list[str]) -> str:
     """Write the traceback that is being handled; where it cannot be written, say so."""
-    folder = _folder if _folder is not None and _folder.is_dir() else Path(tempfile.gettempdir())
-    path = folder / (LOG if folder == _folder else f"sonde-{LOG}")
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    try:
-        with path.open("a", encoding="utf-8", errors="backslashreplace") as handle:
-            told = f"{now} sonde {' '.join(arguments)}\n{traceback.format_exc()}\n"
-            handle.write(without_secrets(told))
-    except OSError:
-        return "no file, since none could be written"
-    return str(path)
+    written = append_to_log(f"sonde {' '.join(arguments)}\n{traceback.format_exc()}")
+    return str(log_path()) if written else "no file, since none could be written"
 
 
 def _say(line: str) -> None:

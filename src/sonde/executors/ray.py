@@ -3,13 +3,13 @@
 Jobs are handed out one an actor, so that no more than the pool can hold are ever in flight. An actor that
 dies, alone or with its node, costs the job that it had: another actor takes that job again. Before an actor
 is given work it says which versions it runs and reads a token from the folder of the run. Actors hold an
-accelerator where the jobs are about models, and none where they are about labels.
+accelerator where the jobs are about models, and none where they are about labels. A cluster that is gone, its
+head or the node of this process, ends the map.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import math
 import os
 import uuid
@@ -24,9 +24,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from sonde.base.error_log import send_native_errors_to_log
 from sonde.base.errors import SondeError, StoreError, UsageError
 from sonde.base.outside import handed_in
-from sonde.executors._joining import HERE, join, start
+from sonde.executors._heartbeat import ANSWER_SECONDS, Heartbeat
+from sonde.executors._joining import HERE, join, load, start
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -71,7 +73,7 @@ class Worker:
         """
         os.environ.update(handed_in)
         unseen = [path for path, token in tokens.items() if _read(path) != token]
-        node = _ray().get_runtime_context().get_node_id()
+        node = load().get_runtime_context().get_node_id()
         return Placed(name=os.uname().nodename, node=node), versions(), unseen
 
     def run(self, function: Callable[[Any], Any], job: Any) -> Any:
@@ -103,7 +105,7 @@ class RayExecutor:
             UsageError: Ray is not installed, there is no cluster at the address, or this process is
                 connected to another one.
         """
-        ray, wanted = _ray(), address or os.environ.get("RAY_ADDRESS", "") or HERE
+        ray, wanted = load(), address or os.environ.get("RAY_ADDRESS", "") or HERE
         if not ray.is_initialized():
             start(ray, workers) if wanted == HERE else join(ray, wanted)
             self._joined = wanted
@@ -121,18 +123,22 @@ class RayExecutor:
         Raises:
             UsageError: Ray is not installed, or there is no cluster at the address.
             StoreError: A node does not see the folder that the jobs name as their ``root``.
-            SondeError: A node runs other versions, a job failed, or its actors died again and again.
+            SondeError: A node runs other versions, a job failed, its actors died again and again, or the
+                cluster is gone.
         """
         left = iter(jobs)
         first = list(islice(left, max(1, workers)))
         if not first:
             return
         self.connect("", workers)
-        ray = _ray()
-        accelerators = _accelerators(ray, first, workers)
-        kept = None if accelerators else _kept.get()
-        with _tokens(first) as tokens:
-            pool = _Pool(ray, function, chain(first, left), accelerators, tokens)
+        if self._joined:
+            # The folder of a run is made after its cluster was reached.
+            send_native_errors_to_log()
+        ray = load()
+        with _tokens(first) as tokens, Heartbeat(ray, self._joined) as heartbeat:
+            accelerators = _accelerators(ray, first, workers)
+            kept = None if accelerators else _kept.get()
+            pool = _Pool(ray, function, chain(first, left), accelerators, tokens, heartbeat)
             try:
                 for _ in first:
                     pool.hire(kept.pop() if kept else None)
@@ -149,8 +155,9 @@ class RayExecutor:
             yield
         finally:
             _kept.reset(token)
-            for actor in kept:
-                _ray().kill(actor)
+            if kept:
+                with Heartbeat(load(), self._joined) as heartbeat:
+                    _kill(load(), kept, heartbeat)
 
 
 class _Task(NamedTuple):
@@ -171,8 +178,9 @@ class _Pool:
         jobs: Iterable[Any],
         accelerators: float,
         tokens: Mapping[str, str],
+        heartbeat: Heartbeat,
     ) -> None:
-        self._ray, self._function, self._tokens = ray, function, tokens
+        self._ray, self._function, self._tokens, self._heartbeat = ray, function, tokens, heartbeat
         self._jobs = enumerate(jobs)
         self._waiting: deque[tuple[int, Any]] = deque()
         self._deaths: Counter[tuple[int | None, bool]] = Counter()
@@ -192,15 +200,25 @@ class _Pool:
         """Each job with its result, as they finish."""
         errors = self._ray.exceptions
         while self._is_left():
-            (ready,), _ = self._ray.wait(list(self._busy), num_returns=1)
-            actor, job, greets = self._busy.pop(ready)
+            with self._reaching():
+                finished, _ = self._ray.wait(list(self._busy), num_returns=1, timeout=ANSWER_SECONDS)
+            self._heartbeat.must_answer()
+            if not finished:
+                continue
+            actor, job, greets = self._busy.pop(finished[0])
             try:
-                answer = self._ray.get(ready)
+                with self._reaching():
+                    answer = self._ray.get(finished[0])
             except errors.RayTaskError as error:
                 self._idle.append(actor)
                 raise error.cause from None
             except errors.ActorUnavailableError:
                 self.hire(actor, job)
+                continue
+            except errors.ObjectLostError as error:
+                # The node that kept a result went before it was fetched; the actor may be elsewhere.
+                self._bury(actor, job, error)
+                self.hire(actor)
                 continue
             except errors.RayActorError as error:
                 self._bury(actor, job, error)
@@ -228,8 +246,27 @@ class _Pool:
         if kept is not None:
             kept.extend(free)
         working = [one.actor for one in self._busy.values() if one.job]
-        for actor in working if kept is not None else [*free, *working]:
-            self._ray.kill(actor)
+        _kill(self._ray, working if kept is not None else [*free, *working], self._heartbeat)
+
+    @contextmanager
+    def _reaching(self) -> Generator[None]:
+        """Within it, Ray is asked for something.
+
+        Raises:
+            ClusterLostError: It could not give it, since it is gone.
+            SondeError: It could not give it for another reason.
+        """
+        errors = self._ray.exceptions
+        try:
+            yield
+        except (errors.RayTaskError, errors.RayActorError, errors.ObjectLostError):
+            raise
+        except (OSError, errors.RayError) as error:
+            self._heartbeat.nodes()
+            told = " ".join(str(error).split())[:300]
+            raise SondeError(
+                f"Ray failed: {told}; finished parts are kept, run the same command again"
+            ) from error
 
     def _is_left(self) -> bool:
         """Whether a job has no result yet."""
@@ -247,7 +284,7 @@ class _Pool:
             SondeError: It did.
         """
         where = self._nodes.pop(actor, None) or str(error)
-        with_node = any(not one["Alive"] and one["NodeID"] in where for one in self._ray.nodes())
+        with_node = any(not one["Alive"] and one["NodeID"] in where for one in self._heartbeat.nodes())
         number = None if job is None else job[0]
         self._deaths[number, with_node] += 1
         if self._deaths[number, with_node] >= (most := NODES_LOST if with_node else ATTEMPTS):
@@ -259,6 +296,13 @@ class _Pool:
             ) from error
         if job is not None:
             self._waiting.appendleft(job)
+
+
+def _kill(ray: Any, actors: Iterable[Any], heartbeat: Heartbeat) -> None:
+    """Dismiss actors, unless the cluster is gone and they with it: Ray would wait for an answer."""
+    if heartbeat.answers():
+        for actor in actors:
+            ray.kill(actor)
 
 
 def _check(placed: Placed, theirs: Mapping[str, str], unseen: Sequence[str]) -> None:
@@ -344,15 +388,6 @@ def share_of(accelerators: int, workers: int) -> float:
         raise UsageError("the Ray cluster has no accelerator; use --device cpu, or add a node that has one")
     # Ray counts in ten thousandths; a share rounded up would leave the last actor without a place.
     return math.floor(10_000 / math.ceil(workers / accelerators)) / 10_000
-
-
-def _ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        return importlib.import_module("ray")
-    except ImportError as error:
-        raise UsageError("the executor 'ray' needs Ray: pip install 'sonde[ray]'") from error
 
 
 executor = RayExecutor()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
 
-from sonde.base.error_log import append_to_log, log_beside, log_path, forget_native_errors
+from sonde.base.error_log import append_to_log, forget_native_errors, log_beside, log_path
 from sonde.base.errors import SondeError
 from sonde.base.secrets import without_secrets
 
@@ -48,10 +48,10 @@ def ended(command: Callable[[], object], arguments: list[str]) -> int:
             traceback.print_exc()
         return error.exit_code
     except Stopped as stopped:
-        kept = "; finished parts are kept, run the same command to go on"
-        _say(f"stopped{kept if GOES_ON and set(GOES_ON) & set(arguments[:1]) else ''}")
-        return 128 + stopped.number
+        return _stopped(stopped, arguments)
     except Exception as error:
+        if stopped := _stop_behind(error):
+            return _stopped(stopped, arguments)
         reason = without_secrets(" ".join(f"{type(error).__name__}: {error}".split()))[:300]
         _say(f"unexpected {reason}; the traceback is in {_log(arguments)} (--debug shows it)")
         if "--debug" in arguments:
@@ -59,6 +59,19 @@ def ended(command: Callable[[], object], arguments: list[str]) -> int:
         return 1
     forget_native_errors()
     return 0
+
+
+def _stopped(stopped: Stopped, arguments: list[str]) -> int:
+    goes_on = arguments[:1] and arguments[0] in GOES_ON
+    _say(f"stopped{'; finished parts are kept, run the same command to go on' if goes_on else ''}")
+    return 128 + stopped.number
+
+
+def _stop_behind(error: BaseException | None) -> Stopped | None:
+    """The signal that an error comes of: a native library may give its own error where one arrives."""
+    while error is not None and not isinstance(error, Stopped):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 @contextmanager

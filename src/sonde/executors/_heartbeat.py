@@ -17,7 +17,7 @@ ANSWER_SECONDS = 5.0
 """How long an answer may take, and a wait for one."""
 
 SILENCE_SECONDS = 30.0
-"""Without an answer for so long, a cluster is held to be gone: a head that its operator starts again has it."""
+"""Without an answer for so long, a cluster is held to be gone; a head that is started again has that time."""
 
 
 class ClusterLostError(SondeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import logging
 import os
@@ -79,6 +80,23 @@ def join(ray: Any, address: str) -> None:
             f"no Ray cluster answers at {address!r}; start one with `ray start --head`, or leave out "
             "--address and RAY_ADDRESS to use this machine"
         ) from error
+
+
+def leave(ray: Any) -> None:
+    """Leave a cluster that is gone: what Ray does at the end of a process may wait for an answer for ever."""
+    atexit.unregister(ray.shutdown)
+    leaving = threading.Thread(target=ray.shutdown, name="ray-shutdown", daemon=True)
+    leaving.start()
+    leaving.join(_ANSWER_SECONDS)
+    if leaving.is_alive():
+        # It would go on while the interpreter takes itself apart, and crash.
+        atexit.register(_end_at_once)
+
+
+def _end_at_once() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def _begin(ray: Any, **options: Any) -> None:

@@ -10,7 +10,6 @@ head or the node of this process, ends the map.
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import uuid
 from collections import Counter, deque
@@ -27,8 +26,9 @@ from typing import Any, NamedTuple, TypeVar
 from sonde.base.error_log import send_native_errors_to_log
 from sonde.base.errors import SondeError, StoreError, UsageError
 from sonde.base.outside import handed_in
-from sonde.executors._heartbeat import ANSWER_SECONDS, Heartbeat
-from sonde.executors._joining import HERE, join, load, start
+from sonde.executors._accelerators import accelerator_share
+from sonde.executors._heartbeat import ANSWER_SECONDS, ClusterLostError, Heartbeat
+from sonde.executors._joining import HERE, join, leave, load, start
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -135,16 +135,24 @@ class RayExecutor:
             # The folder of a run is made after its cluster was reached.
             send_native_errors_to_log()
         ray = load()
-        with _tokens(first) as tokens, Heartbeat(ray, self._joined) as heartbeat:
-            accelerators = _accelerators(ray, first, workers)
-            kept = None if accelerators else _kept.get()
-            pool = _Pool(ray, function, chain(first, left), accelerators, tokens, heartbeat)
-            try:
-                for _ in first:
-                    pool.hire(kept.pop() if kept else None)
-                yield from pool.results()
-            finally:
-                pool.close(kept)
+        kept = _kept.get()
+        try:
+            with _tokens(first) as tokens, Heartbeat(ray, self._joined) as heartbeat:
+                accelerators = accelerator_share(ray, first, workers)
+                idle = None if accelerators else kept
+                pool = _Pool(ray, function, chain(first, left), accelerators, tokens, heartbeat)
+                try:
+                    for _ in first:
+                        pool.hire(idle.pop() if idle else None)
+                    yield from pool.results()
+                finally:
+                    pool.close(idle)
+        except ClusterLostError:
+            if kept:
+                kept.clear()
+            if self._joined:
+                leave(ray)
+            raise
 
     @contextmanager
     def kept_processes(self, workers: int) -> Generator[None]:
@@ -220,7 +228,7 @@ class _Pool:
                 self._bury(actor, job, error)
                 self.hire(actor)
                 continue
-            except errors.RayActorError as error:
+            except (errors.RayActorError, errors.OutOfMemoryError, errors.WorkerCrashedError) as error:
                 self._bury(actor, job, error)
                 self.hire(self._idle.pop() if self._idle else None)
                 continue
@@ -259,9 +267,9 @@ class _Pool:
         errors = self._ray.exceptions
         try:
             yield
-        except (errors.RayTaskError, errors.RayActorError, errors.ObjectLostError):
-            raise
         except (OSError, errors.RayError) as error:
+            if isinstance(error, _losses(errors)):
+                raise
             self._heartbeat.nodes()
             told = " ".join(str(error).split())[:300]
             raise SondeError(
@@ -290,12 +298,19 @@ class _Pool:
         if self._deaths[number, with_node] >= (most := NODES_LOST if with_node else ATTEMPTS):
             which = "before its first job" if number is None else f"at job {number + 1}"
             who = "the node of a Ray actor was lost" if with_node else "a Ray actor died"
+            memory = "its node ran low on memory" if "low on memory" in str(error) else "out of memory?"
             raise SondeError(
-                f"{who} {most} times {which} (out of memory?); finished parts are kept, run "
+                f"{who} {most} times {which} ({memory}); finished parts are kept, run "
                 "the same command again, with fewer --workers if it repeats"
             ) from error
         if job is not None:
             self._waiting.appendleft(job)
+
+
+def _losses(errors: Any) -> tuple[type[Exception], ...]:
+    """What Ray raises where one job has failed, or has lost its actor or its result."""
+    deaths = (errors.RayActorError, errors.OutOfMemoryError, errors.WorkerCrashedError)
+    return (errors.RayTaskError, errors.ObjectLostError, *deaths)
 
 
 def _kill(ray: Any, actors: Iterable[Any], heartbeat: Heartbeat) -> None:
@@ -356,38 +371,6 @@ def _read(path: str) -> str | None:
         return Path(path).read_text(encoding="ascii")
     except (OSError, ValueError):
         return None
-
-
-def _accelerators(ray: Any, jobs: Sequence[Any], workers: int) -> float:
-    """The share of an accelerator that each actor holds: none where the models of the jobs run without one.
-
-    Raises:
-        UsageError: The jobs name one accelerator by its number, or the cluster has none.
-    """
-    devices = {str(job.model.device) for job in jobs if hasattr(job, "model")} - {"cpu"}
-    if not devices:
-        return 0.0
-    if numbered := sorted(device for device in devices if ":" in device):
-        bare = numbered[0].partition(":")[0]
-        raise UsageError(
-            f"device {numbered[0]!r}: Ray gives each actor an accelerator of its own; name {bare!r}"
-        )
-    return share_of(int(ray.cluster_resources().get("GPU", 0)), workers)
-
-
-def share_of(accelerators: int, workers: int) -> float:
-    """The share of an accelerator for each of some workers: several share one where there are too few.
-
-    >>> share_of(4, 2), share_of(4, 8), share_of(1, 3)
-    (1.0, 0.5, 0.3333)
-
-    Raises:
-        UsageError: There is none.
-    """
-    if accelerators < 1:
-        raise UsageError("the Ray cluster has no accelerator; use --device cpu, or add a node that has one")
-    # Ray counts in ten thousandths; a share rounded up would leave the last actor without a place.
-    return math.floor(10_000 / math.ceil(workers / accelerators)) / 10_000
 
 
 executor = RayExecutor()

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.faults.kills import actors_of, code_in, same_scores, start, undisturbed
 
 pytestmark = pytest.mark.slow
@@ -207,11 +206,9 @@ def test_a_node_without_memory_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_what_a_lost_cluster_leaves_is_gone_on_with(cluster: Any, tmp_path: Path) -> None:
     code_in(tmp_path)
-    command = "run -m sonde/mini-decoder -l surprisal -c local:code --limit 130 --no-report"
+    command = "run -m sonde/mini-decoder -l surprisal -c local:code --limit 80 --no-report"
     folder = tmp_path / "run"
-    process = start(
-        tmp_path, folder, f"{command} --workers 2 --executor ray --address {cluster.address}"
-    )
+    process = start(tmp_path, folder, f"{command} --workers 2 --executor ray --address {cluster.address}")
     while process.poll() is None and not list(folder.glob("observations/**/*.parquet")):
         time.sleep(0.1)
     os.kill(cluster.head_node.all_processes["gcs_server"][0].process.pid, signal.SIGKILL)

@@ -63,18 +63,30 @@ def send_native_errors_to_log() -> None:
         sys.stderr.flush()
         terminal, encoding = os.dup(_STANDARD_ERROR), sys.stderr.encoding
         sys.stderr = os.fdopen(terminal, "w", 1, encoding=encoding, errors="backslashreplace")
-    size = os.fstat(log).st_size
+    forget_native_errors()
+    _native = path, os.fstat(log).st_size
     os.dup2(log, _STANDARD_ERROR)
     os.close(log)
-    forget_native_errors()
-    _native = path, size
+
+
+def append_native_error(text: str) -> None:
+    """Add what a library says of itself to the log, as long as it is kept."""
+    if _native is None:
+        append_to_log(text)
+    else:
+        with suppress(OSError):
+            os.write(_STANDARD_ERROR, without_secrets(f"{text}\n").encode(errors="backslashreplace"))
 
 
 def forget_native_errors() -> None:
     """Take what was written since standard error was sent to the log out of it: nothing went wrong."""
-    if _native is not None:
-        path, size = _native
-        with suppress(OSError):
-            os.truncate(path, size)
-            if not size:
-                path.unlink()
+    if _native is None:
+        return
+    path, size = _native
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, _STANDARD_ERROR)
+        os.close(nowhere)
+        os.truncate(path, size)
+        if not size:
+            path.unlink()

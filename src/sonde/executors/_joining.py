@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import Any
 
-from sonde.base.error_log import append_to_log, send_native_errors_to_log
+from sonde.base.error_log import append_native_error, send_native_errors_to_log
 from sonde.base.errors import UsageError
 from sonde.executors import cores
 
@@ -123,12 +123,12 @@ class _ToLog(logging.Handler):
     """Adds what Ray's Python part says to the log."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        append_to_log(f"ray: {self.format(record)}")
+        append_native_error(f"ray: {self.format(record)}")
 
 
 def _print_to_log(data: dict[str, Any], *_: Any, **_named: Any) -> None:
     lines = "\n".join(str(line) for line in data.get("lines", ()))
-    append_to_log(f"ray ({data.get('pid')}): {lines}")
+    append_native_error(f"ray ({data.get('pid')}): {lines}")
 
 
 def _must_be_ray(address: str) -> None:

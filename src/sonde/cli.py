@@ -62,11 +62,8 @@ app = typer.Typer(
 )
 app.add_typer(corpus_app, name="corpus")
 app.add_typer(cache_app, name="cache")
-app.command()(predict)
-app.command()(show)
-app.command()(verify)
-app.command()(merge)
-app.command()(compare)
+for command in (predict, show, verify, merge, compare):
+    app.command()(command)
 
 
 @app.command(cls=Explained)

@@ -77,7 +77,7 @@ class TerminalProgress:
 class PlainProgress:
     """One line at the start, one now and then, one at the end of each stage."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
 
     @contextmanager
@@ -105,16 +105,15 @@ class PlainProgress:
 
     def note(self, line: str) -> None:
         """See `sonde.experiments._progress.Progress.note`."""
-        self._stream.write(f"{line}\n")
-        self._stream.flush()
+        # Standard error as it is now: what an executor loads may have moved it.
+        stream = self._stream or sys.stderr
+        stream.write(f"{line}\n")
+        stream.flush()
 
 
 def progress() -> TerminalProgress | PlainProgress:
     """The progress that fits standard error."""
-    stream = sys.stderr
-    if stream.isatty():
-        return TerminalProgress(Console(file=stream))
-    return PlainProgress(stream)
+    return TerminalProgress(Console(stderr=True)) if sys.stderr.isatty() else PlainProgress()
 
 
 def print_options(groups: Mapping[str, Sequence[Described]]) -> None:

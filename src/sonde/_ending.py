@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import datetime
 import signal
 import sys
-import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 
+from sonde.base.error_log import append_to_log, forget_native_errors, log_beside, log_path
 from sonde.base.errors import SondeError
 from sonde.base.secrets import without_secrets
 
-LOG = "error.log"
 GOES_ON = ("run", "merge", "pretrain")
 """Commands that go on where they stood."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_folder: Path | None = None
 
 
 class Stopped(BaseException):
@@ -30,12 +26,6 @@ class Stopped(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
-
-
-def log_beside(folder: Path) -> None:
-    """Let a traceback of this command be written into a folder, that of its run."""
-    global _folder
-    _folder = folder
 
 
 def ended(command: Callable[[], object], arguments: list[str]) -> int:
@@ -48,8 +38,7 @@ def ended(command: Callable[[], object], arguments: list[str]) -> int:
     Returns:
         The exit code: that of an error, 1 where nobody foresaw it, 128 and the number of a signal.
     """
-    global _folder
-    _folder = None
+    log_beside(None)
     try:
         with _stopped_by_signals():
             command()
@@ -59,16 +48,30 @@ def ended(command: Callable[[], object], arguments: list[str]) -> int:
             traceback.print_exc()
         return error.exit_code
     except Stopped as stopped:
-        kept = "; finished parts are kept, run the same command to go on"
-        _say(f"stopped{kept if GOES_ON and set(GOES_ON) & set(arguments[:1]) else ''}")
-        return 128 + stopped.number
+        return _stopped(stopped, arguments)
     except Exception as error:
+        if stopped := _stop_behind(error):
+            return _stopped(stopped, arguments)
         reason = without_secrets(" ".join(f"{type(error).__name__}: {error}".split()))[:300]
         _say(f"unexpected {reason}; the traceback is in {_log(arguments)} (--debug shows it)")
         if "--debug" in arguments:
             traceback.print_exc()
         return 1
+    forget_native_errors()
     return 0
+
+
+def _stopped(stopped: Stopped, arguments: list[str]) -> int:
+    goes_on = arguments[:1] and arguments[0] in GOES_ON
+    _say(f"stopped{'; finished parts are kept, run the same command to go on' if goes_on else ''}")
+    return 128 + stopped.number
+
+
+def _stop_behind(error: BaseException | None) -> Stopped | None:
+    """The signal that an error comes of: a native library may give its own error where one arrives."""
+    while error is not None and not isinstance(error, Stopped):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 @contextmanager
@@ -89,16 +92,8 @@ def _stopped_by_signals() -> Generator[None]:
 
 def _log(arguments: list[str]) -> str:
     """Write the traceback that is being handled; where it cannot be written, say so."""
-    folder = _folder if _folder is not None and _folder.is_dir() else Path(tempfile.gettempdir())
-    path = folder / (LOG if folder == _folder else f"sonde-{LOG}")
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    try:
-        with path.open("a", encoding="utf-8", errors="backslashreplace") as handle:
-            told = f"{now} sonde {' '.join(arguments)}\n{traceback.format_exc()}\n"
-            handle.write(without_secrets(told))
-    except OSError:
-        return "no file, since none could be written"
-    return str(path)
+    written = append_to_log(f"sonde {' '.join(arguments)}\n{traceback.format_exc()}")
+    return str(log_path()) if written else "no file, since none could be written"
 
 
 def _say(line: str) -> None:

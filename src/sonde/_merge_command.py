@@ -23,7 +23,7 @@ def merge(
 ) -> Shown:
     """Make one run of the shards of ``sonde run --shard I/N``; refuses what does not belong together."""
     from sonde._console import outcome_data, print_outcome, progress
-    from sonde._ending import log_beside
+    from sonde.base.error_log import log_beside
     from sonde.experiments.merging import merge as merged
     from sonde.report import build_report
     from sonde.store.remote import fetched, in_step

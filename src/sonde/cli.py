@@ -17,7 +17,7 @@ from sonde._cache_commands import cache_app
 from sonde._card_commands import card
 from sonde._compare_command import compare
 from sonde._corpus_commands import corpus_app
-from sonde._ending import ended, log_beside
+from sonde._ending import ended
 from sonde._list_command import list_names
 from sonde._merge_command import merge
 from sonde._options import (
@@ -49,6 +49,7 @@ from sonde._show_command import show
 from sonde._shown import Shown, shown
 from sonde._verify_command import verify
 from sonde.base.children import SAFE_PATH
+from sonde.base.error_log import log_beside
 from sonde.base.errors import UsageError
 
 app = typer.Typer(
@@ -61,11 +62,8 @@ app = typer.Typer(
 )
 app.add_typer(corpus_app, name="corpus")
 app.add_typer(cache_app, name="cache")
-app.command()(predict)
-app.command()(show)
-app.command()(verify)
-app.command()(merge)
-app.command()(compare)
+for command in (predict, show, verify, merge, compare):
+    app.command()(command)
 
 
 @app.command(cls=Explained)

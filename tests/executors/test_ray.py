@@ -14,7 +14,8 @@ import sonde
 from sonde.base.errors import SondeError, StoreError, UnknownNameError, UsageError
 from sonde.corpora import Item, _spread
 from sonde.executors import EXECUTORS, IN_FLIGHT, Cluster
-from sonde.executors.ray import Placed, _check, share_of, versions  # pyright: ignore[reportPrivateUsage]
+from sonde.executors._accelerators import share_of
+from sonde.executors.ray import Placed, _check, versions  # pyright: ignore[reportPrivateUsage]
 from sonde.languages import LANGUAGES
 from sonde.tasks import Question, Spread, label_items
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sonde._ending import ended, log_beside
+from sonde._ending import ended
+from sonde.base.error_log import log_beside
 from sonde.base.errors import InputError, UsageError
 from sonde.base.secrets import without_secrets
 from sonde.cli import app

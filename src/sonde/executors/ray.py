@@ -3,14 +3,13 @@
 Jobs are handed out one an actor, so that no more than the pool can hold are ever in flight. An actor that
 dies, alone or with its node, costs the job that it had: another actor takes that job again. Before an actor
 is given work it says which versions it runs and reads a token from the folder of the run. Actors hold an
-accelerator where the jobs are about models, and none where they are about labels.
+accelerator where the jobs are about models, and none where they are about labels. A cluster that is gone, its
+head or the node of this process, ends the map.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import math
 import os
 import uuid
 from collections import Counter, deque
@@ -24,9 +23,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from sonde.base.error_log import send_native_errors_to_log
 from sonde.base.errors import SondeError, StoreError, UsageError
 from sonde.base.outside import handed_in
-from sonde.executors._joining import HERE, join, start
+from sonde.executors._accelerators import accelerator_share
+from sonde.executors._heartbeat import ANSWER_SECONDS, ClusterLostError, Heartbeat
+from sonde.executors._joining import HERE, join, leave, load, start
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -71,7 +73,7 @@ class Worker:
         """
         os.environ.update(handed_in)
         unseen = [path for path, token in tokens.items() if _read(path) != token]
-        node = _ray().get_runtime_context().get_node_id()
+        node = load().get_runtime_context().get_node_id()
         return Placed(name=os.uname().nodename, node=node), versions(), unseen
 
     def run(self, function: Callable[[Any], Any], job: Any) -> Any:
@@ -103,7 +105,7 @@ class RayExecutor:
             UsageError: Ray is not installed, there is no cluster at the address, or this process is
                 connected to another one.
         """
-        ray, wanted = _ray(), address or os.environ.get("RAY_ADDRESS", "") or HERE
+        ray, wanted = load(), address or os.environ.get("RAY_ADDRESS", "") or HERE
         if not ray.is_initialized():
             start(ray, workers) if wanted == HERE else join(ray, wanted)
             self._joined = wanted
@@ -121,24 +123,36 @@ class RayExecutor:
         Raises:
             UsageError: Ray is not installed, or there is no cluster at the address.
             StoreError: A node does not see the folder that the jobs name as their ``root``.
-            SondeError: A node runs other versions, a job failed, or its actors died again and again.
+            SondeError: A node runs other versions, a job failed, its actors died again and again, or the
+                cluster is gone.
         """
         left = iter(jobs)
         first = list(islice(left, max(1, workers)))
         if not first:
             return
         self.connect("", workers)
-        ray = _ray()
-        accelerators = _accelerators(ray, first, workers)
-        kept = None if accelerators else _kept.get()
-        with _tokens(first) as tokens:
-            pool = _Pool(ray, function, chain(first, left), accelerators, tokens)
-            try:
-                for _ in first:
-                    pool.hire(kept.pop() if kept else None)
-                yield from pool.results()
-            finally:
-                pool.close(kept)
+        if self._joined:
+            # The folder of a run is made after its cluster was reached.
+            send_native_errors_to_log()
+        ray = load()
+        kept = _kept.get()
+        try:
+            with _tokens(first) as tokens, Heartbeat(ray, self._joined) as heartbeat:
+                accelerators = accelerator_share(ray, first, workers)
+                idle = None if accelerators else kept
+                pool = _Pool(ray, function, chain(first, left), accelerators, tokens, heartbeat)
+                try:
+                    for _ in first:
+                        pool.hire(idle.pop() if idle else None)
+                    yield from pool.results()
+                finally:
+                    pool.close(idle)
+        except ClusterLostError:
+            if kept:
+                kept.clear()
+            if self._joined:
+                leave(ray)
+            raise
 
     @contextmanager
     def kept_processes(self, workers: int) -> Generator[None]:
@@ -149,8 +163,9 @@ class RayExecutor:
             yield
         finally:
             _kept.reset(token)
-            for actor in kept:
-                _ray().kill(actor)
+            if kept:
+                with Heartbeat(load(), self._joined) as heartbeat:
+                    _kill(load(), kept, heartbeat)
 
 
 class _Task(NamedTuple):
@@ -171,8 +186,9 @@ class _Pool:
         jobs: Iterable[Any],
         accelerators: float,
         tokens: Mapping[str, str],
+        heartbeat: Heartbeat,
     ) -> None:
-        self._ray, self._function, self._tokens = ray, function, tokens
+        self._ray, self._function, self._tokens, self._heartbeat = ray, function, tokens, heartbeat
         self._jobs = enumerate(jobs)
         self._waiting: deque[tuple[int, Any]] = deque()
         self._deaths: Counter[tuple[int | None, bool]] = Counter()
@@ -192,17 +208,27 @@ class _Pool:
         """Each job with its result, as they finish."""
         errors = self._ray.exceptions
         while self._is_left():
-            (ready,), _ = self._ray.wait(list(self._busy), num_returns=1)
-            actor, job, greets = self._busy.pop(ready)
+            with self._reaching():
+                finished, _ = self._ray.wait(list(self._busy), num_returns=1, timeout=ANSWER_SECONDS)
+            self._heartbeat.must_answer()
+            if not finished:
+                continue
+            actor, job, greets = self._busy.pop(finished[0])
             try:
-                answer = self._ray.get(ready)
+                with self._reaching():
+                    answer = self._ray.get(finished[0])
             except errors.RayTaskError as error:
                 self._idle.append(actor)
                 raise error.cause from None
             except errors.ActorUnavailableError:
                 self.hire(actor, job)
                 continue
-            except errors.RayActorError as error:
+            except errors.ObjectLostError as error:
+                # The node that kept a result went before it was fetched; the actor may be elsewhere.
+                self._bury(actor, job, error)
+                self.hire(actor)
+                continue
+            except (errors.RayActorError, errors.OutOfMemoryError, errors.WorkerCrashedError) as error:
                 self._bury(actor, job, error)
                 self.hire(self._idle.pop() if self._idle else None)
                 continue
@@ -228,8 +254,27 @@ class _Pool:
         if kept is not None:
             kept.extend(free)
         working = [one.actor for one in self._busy.values() if one.job]
-        for actor in working if kept is not None else [*free, *working]:
-            self._ray.kill(actor)
+        _kill(self._ray, working if kept is not None else [*free, *working], self._heartbeat)
+
+    @contextmanager
+    def _reaching(self) -> Generator[None]:
+        """Within it, Ray is asked for something.
+
+        Raises:
+            ClusterLostError: It could not give it, since it is gone.
+            SondeError: It could not give it for another reason.
+        """
+        errors = self._ray.exceptions
+        try:
+            yield
+        except (OSError, errors.RayError) as error:
+            if isinstance(error, _losses(errors)):
+                raise
+            self._heartbeat.nodes()
+            told = " ".join(str(error).split())[:300]
+            raise SondeError(
+                f"Ray failed: {told}; finished parts are kept, run the same command again"
+            ) from error
 
     def _is_left(self) -> bool:
         """Whether a job has no result yet."""
@@ -247,18 +292,32 @@ class _Pool:
             SondeError: It did.
         """
         where = self._nodes.pop(actor, None) or str(error)
-        with_node = any(not one["Alive"] and one["NodeID"] in where for one in self._ray.nodes())
+        with_node = any(not one["Alive"] and one["NodeID"] in where for one in self._heartbeat.nodes())
         number = None if job is None else job[0]
         self._deaths[number, with_node] += 1
         if self._deaths[number, with_node] >= (most := NODES_LOST if with_node else ATTEMPTS):
             which = "before its first job" if number is None else f"at job {number + 1}"
             who = "the node of a Ray actor was lost" if with_node else "a Ray actor died"
+            memory = "its node ran low on memory" if "low on memory" in str(error) else "out of memory?"
             raise SondeError(
-                f"{who} {most} times {which} (out of memory?); finished parts are kept, run "
+                f"{who} {most} times {which} ({memory}); finished parts are kept, run "
                 "the same command again, with fewer --workers if it repeats"
             ) from error
         if job is not None:
             self._waiting.appendleft(job)
+
+
+def _losses(errors: Any) -> tuple[type[Exception], ...]:
+    """What Ray raises where one job has failed, or has lost its actor or its result."""
+    deaths = (errors.RayActorError, errors.OutOfMemoryError, errors.WorkerCrashedError)
+    return (errors.RayTaskError, errors.ObjectLostError, *deaths)
+
+
+def _kill(ray: Any, actors: Iterable[Any], heartbeat: Heartbeat) -> None:
+    """Dismiss actors, unless the cluster is gone and they with it: Ray would wait for an answer."""
+    if heartbeat.answers():
+        for actor in actors:
+            ray.kill(actor)
 
 
 def _check(placed: Placed, theirs: Mapping[str, str], unseen: Sequence[str]) -> None:
@@ -312,47 +371,6 @@ def _read(path: str) -> str | None:
         return Path(path).read_text(encoding="ascii")
     except (OSError, ValueError):
         return None
-
-
-def _accelerators(ray: Any, jobs: Sequence[Any], workers: int) -> float:
-    """The share of an accelerator that each actor holds: none where the models of the jobs run without one.
-
-    Raises:
-        UsageError: The jobs name one accelerator by its number, or the cluster has none.
-    """
-    devices = {str(job.model.device) for job in jobs if hasattr(job, "model")} - {"cpu"}
-    if not devices:
-        return 0.0
-    if numbered := sorted(device for device in devices if ":" in device):
-        bare = numbered[0].partition(":")[0]
-        raise UsageError(
-            f"device {numbered[0]!r}: Ray gives each actor an accelerator of its own; name {bare!r}"
-        )
-    return share_of(int(ray.cluster_resources().get("GPU", 0)), workers)
-
-
-def share_of(accelerators: int, workers: int) -> float:
-    """The share of an accelerator for each of some workers: several share one where there are too few.
-
-    >>> share_of(4, 2), share_of(4, 8), share_of(1, 3)
-    (1.0, 0.5, 0.3333)
-
-    Raises:
-        UsageError: There is none.
-    """
-    if accelerators < 1:
-        raise UsageError("the Ray cluster has no accelerator; use --device cpu, or add a node that has one")
-    # Ray counts in ten thousandths; a share rounded up would leave the last actor without a place.
-    return math.floor(10_000 / math.ceil(workers / accelerators)) / 10_000
-
-
-def _ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        return importlib.import_module("ray")
-    except ImportError as error:
-        raise UsageError("the executor 'ray' needs Ray: pip install 'sonde[ray]'") from error
 
 
 executor = RayExecutor()

@@ -1,0 +1,92 @@
+"""The log of what is not for the screen: tracebacks that nobody foresaw, and what native libraries print."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from sonde.base.secrets import without_secrets
+
+LOG = "error.log"
+_STANDARD_ERROR = 2
+_folder: Path | None = None
+_native: tuple[Path, int] | None = None
+"""Where standard error of the process goes, and how long that was before; None where it was left alone."""
+
+
+def log_beside(folder: Path | None) -> None:
+    """Let the log of this command lie in a folder, that of its run; None for the temporary files."""
+    global _folder
+    _folder = folder
+
+
+def log_path() -> Path:
+    """The log of this command, which need not exist."""
+    if _folder is not None and _folder.is_dir():
+        return _folder / LOG
+    return Path(tempfile.gettempdir()) / f"sonde-{LOG}"
+
+
+def append_to_log(text: str) -> bool:
+    """Add a text with the time to the log, without secrets; False where it cannot be written."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    try:
+        with log_path().open("a", encoding="utf-8", errors="backslashreplace") as handle:
+            handle.write(without_secrets(f"{now} {text}\n"))
+    except OSError:
+        return False
+    return True
+
+
+def send_native_errors_to_log() -> None:
+    """Let what native libraries write to standard error go to the log, for the rest of this process.
+
+    Python's own `sys.stderr` keeps its place, and so do its lines. Called again, it follows the log to where
+    that is now. Changes nothing where `sys.stderr` is not the standard error of the process, as in a notebook
+    or under a test, or where the log cannot be opened.
+    """
+    global _native
+    path = log_path()
+    if _native is not None and path == _native[0]:
+        return
+    try:
+        if _native is None and sys.stderr.fileno() != _STANDARD_ERROR:
+            return
+        log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    except (OSError, ValueError, AttributeError):
+        return
+    if _native is None:
+        sys.stderr.flush()
+        terminal, encoding = os.dup(_STANDARD_ERROR), sys.stderr.encoding
+        sys.stderr = os.fdopen(terminal, "w", 1, encoding=encoding, errors="backslashreplace")
+    forget_native_errors()
+    _native = path, os.fstat(log).st_size
+    os.dup2(log, _STANDARD_ERROR)
+    os.close(log)
+
+
+def append_native_error(text: str) -> None:
+    """Add what a library says of itself to the log, as long as it is kept."""
+    if _native is None:
+        append_to_log(text)
+    else:
+        with suppress(OSError):
+            os.write(_STANDARD_ERROR, without_secrets(f"{text}\n").encode(errors="backslashreplace"))
+
+
+def forget_native_errors() -> None:
+    """Take what was written since standard error was sent to the log out of it: nothing went wrong."""
+    if _native is None:
+        return
+    path, size = _native
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, _STANDARD_ERROR)
+        os.close(nowhere)
+        os.truncate(path, size)
+        if not size:
+            path.unlink()

@@ -14,7 +14,7 @@ SIZE = 120
 
 
 def item(number: int, label: str, *, split: str = "", group: str = "", value: float | None = None) -> Item:
-    words = " + ".join(f"w{number}_{at}" for at in range(60))
+    words = " + ".join(f"{number}{at:02}" for at in range(60))
     text = f"def f{number}():\n    return {words}\n"
     given = Given("labelled", label, 0, len(text), split=split, value=value)
     path = f"own.csv#{number}"

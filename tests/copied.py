@@ -19,7 +19,17 @@ import textwrap
 import tokenize
 from types import ModuleType
 
-MODULES: tuple[ModuleType, ...] = (calendar, difflib, functools, gettext, heapq, inspect, shlex, statistics, textwrap)
+MODULES: tuple[ModuleType, ...] = (
+    calendar,
+    difflib,
+    functools,
+    gettext,
+    heapq,
+    inspect,
+    shlex,
+    statistics,
+    textwrap,
+)
 
 
 def functions(count: int) -> list[str]:

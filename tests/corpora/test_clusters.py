@@ -62,7 +62,7 @@ def test_a_chain_is_one_cluster() -> None:
 
 
 def test_of_one_shape_are_those_that_share_words() -> None:
-    one, other = ("def {0}(a):\n    return {1}(a) + {2}[a] - {3}\n".format(*names) for names in ("fghi", "pqrs"))
+    one, other = (f"def {f}(a):\n    return {g}(a) + {h}[a] - {i}\n" for f, g, h, i in ("fghi", "pqrs"))
     renamed = one.replace("g(", "get(")
     assert near_clusters([one, other, renamed], "python") == [0, 1, 0]
 

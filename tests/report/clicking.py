@@ -7,12 +7,15 @@ from pathlib import Path
 from playwright.sync_api import Page
 from tests.report.browser import charts_drawn, opened
 
-# A handler that throws is reported by the browser and ends nothing here: what is left is clicked all the same.
+# A handler that throws is reported by the browser and ends nothing here: the rest is clicked all the same.
 CLICKS = """async () => {
   const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
-  const some = (found, most) => [...found].filter((_, index) => index % Math.ceil(found.length / most) === 0);
-  const say = (element, kind, options) => element.dispatchEvent(new Event(kind, { bubbles: true, ...options }));
-  const press = (element, key) => element.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  const some = (found, most) =>
+    [...found].filter((_, index) => index % Math.ceil(found.length / most) === 0);
+  const say = (element, kind, options) =>
+    element.dispatchEvent(new Event(kind, { bubbles: true, ...options }));
+  const press = (element, key) =>
+    element.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
   const point = (element) => ["mouseover", "mouseenter", "focus", "mouseleave", "blur"].forEach((kind) =>
     element.dispatchEvent(new MouseEvent(kind, { bubbles: kind === "mouseover" })));
   const done = {};
@@ -28,7 +31,10 @@ CLICKS = """async () => {
       say(control, "change");
     }
   };
-  const KEYS = [..."cbmcnptt", "ArrowDown", "ArrowRight", "ArrowUp", "ArrowUp", "ArrowLeft", "End", "ArrowDown", "Home", "ArrowUp"];
+  const KEYS = [
+    ..."cbmcnptt", "ArrowDown", "ArrowRight", "ArrowUp", "ArrowUp", "ArrowLeft", "End", "ArrowDown", "Home",
+    "ArrowUp",
+  ];
   const read = () => {
     all(".ex-code .t", 8, (token) => { point(token); token.click(); });
     all(".ex-node", 8, point);
@@ -96,8 +102,8 @@ def clicked_through(text: str, folder: Path, *, width: int = 1280) -> dict[str, 
         width: Of the window, in pixels.
 
     Raises:
-        AssertionError: The browser told of an error, the page asked for something beyond itself, or a chart was
-            not drawn.
+        AssertionError: The browser told of an error, the page asked for something beyond itself, or a chart
+            was not drawn.
     """
     with opened(text, folder, width=width) as page:
         assert charts_drawn(page) == text.count("data-chart=")

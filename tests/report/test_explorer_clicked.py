@@ -1,4 +1,4 @@
-"""The explorer of tokens in a real browser, over everything that lenses can find: nothing it is given stops it."""
+"""The explorer of tokens in a real browser, over everything that lenses can find: nothing stops it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ TEXTS = {
 }
 """What is shown, with its language."""
 
-AMOUNTS = [[0, 3, 1.5, 2, 0.5, 0, 0, [0, 900.0, 0, 100.0]], [3, 5, None, None, None, 0, 0, []]]
 FOUND: Mapping[str, tuple[dict[str, Any], Rows]] = {
     AMOUNT: (
         {
@@ -34,7 +33,10 @@ FOUND: Mapping[str, tuple[dict[str, Any], Rows]] = {
             "facts": (("rank", "rank", ""), ("stands in", "tag", "")),
             "colourings": COLOURINGS,
         },
-        [[0, 3, 1.5, 2, 0.5, "def", "name", ["def", 900.0, "class", 50.0]], [3, 5, None, None, None, "f", "", []]],
+        [
+            [0, 3, 1.5, 2, 0.5, "def", "name", ["def", 900.0, "class", 50.0]],
+            [3, 5, None, None, None, "f", "", []],
+        ],
     ),
     ANSWER: (
         {
@@ -70,7 +72,8 @@ def findings(kind: str, models: Sequence[str], *, rows: bool, whole: bool) -> Fi
 def page(text: str, found: Sequence[Findings], models: int) -> str:
     language, code = TEXTS[text]
     read = {
-        "bits_per_byte": 1.0, "objective": "causal", "tokens": [], "relations": [], "arcs": [], "without": "none",
+        "bits_per_byte": 1.0, "objective": "causal", "tokens": [], "relations": [], "arcs": [],
+        "without": "none",
     }  # fmt: skip
     shown = {
         "file": "a.py", "name": "f", "line": 1, "language": language, "text": code, "others": [],

@@ -125,3 +125,5 @@ def test_an_address_that_names_nothing_opens_the_page(tmp_path: Path, hash: str)
         shown.goto(f"{(tmp_path / 'opened.html').as_uri()}{hash}")
         shown.evaluate("location.reload()")
         expect(shown.locator(".ex-said").first).to_be_visible()
+        # Whole functions have no colour to choose.
+        expect(shown.locator(".ex-colour")).to_be_hidden()

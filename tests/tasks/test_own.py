@@ -169,8 +169,9 @@ def test_labels_by_coin_of_functions_in_copies_cannot_be_learned() -> None:
         apart = [replace(one, given=(replace(one.given[0], group=one.cluster),)) for one in pool]
         by_name = {one.item_id: one.text for one in pool}
         for name, some in (("clusters", pool), ("rows", apart)):
-            found[name].append(nearest_label(built(some), by_name))
-    assert made_of(built(pool)) == (30, 150)
+            made = built(some)
+            assert made_of(made) == (30, 150) if name == "clusters" else made_of(made)[0] > 60
+            found[name].append(nearest_label(made, by_name))
     clusters, rows = (np.array(found[name]) for name in ("clusters", "rows"))
     assert rows.mean() > 0.75
     assert abs(clusters.mean() - 0.5) < 2.2 * clusters.std(ddof=1) / math.sqrt(len(clusters)) + 0.02

@@ -291,6 +291,7 @@
     }));
     way = groups.size ? ways[Number(colours.value)] : plain;
     colours.closest("label").hidden = !groups.size;
+    part(".ex-bar").hidden = !groups.size && !models;
   };
   const fillBeside = () => {
     if (!besides) return;

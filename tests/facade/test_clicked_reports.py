@@ -133,17 +133,17 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
+def asked(kind: str, folder: Path, library: Path, models: Sequence[str]) -> dict[str, Any]:
+    """What a run is given of a kind of corpus, and of two models where the kind names none."""
+    return {"models": models, "limit": LIMIT, **KINDS[kind](folder, library)}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("lens", LENSES.names())
 def test_a_report_is_clicked_through(
     lens: str, kind: str, library: Path, decoder: Path, encoder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "corpus").mkdir()
-    given = {
-        "models": [str(decoder), str(encoder)],
-        "limit": LIMIT,
-        **KINDS[kind](tmp_path / "corpus", library),
-    }
     try:
         run = sonde.run(
             lenses=lens,
@@ -151,7 +151,7 @@ def test_a_report_is_clicked_through(
             options={lens: OPTIONS[lens]} if lens in OPTIONS else None,
             include_seen=True,
             workers=1,
-            **given,
+            **asked(kind, tmp_path / "corpus", library, [str(decoder), str(encoder)]),
         )
     except SondeError as refused:
         assert "\n" not in str(refused)

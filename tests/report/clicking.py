@@ -45,7 +45,7 @@ CLICKS = """async () => {
         if (code) press(code, key);
       }
     }
-    count(".ex-code");
+    all(".ex-code", 2, () => {});
   };
 
   all("details:not(.save) > summary", 400, (summary) => summary.click());

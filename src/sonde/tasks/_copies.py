@@ -17,7 +17,7 @@ _PROSE = "text"
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
+class CopiedRows:
     """Examples by what their texts nearly repeat.
 
     Attributes:
@@ -31,7 +31,7 @@ class Copies:
     language: str
 
     @classmethod
-    def of(cls, examples: Sequence[Example], language: str) -> Copies:
+    def of(cls, examples: Sequence[Example], language: str) -> CopiedRows:
         """Find what nearly repeats what.
 
         Args:

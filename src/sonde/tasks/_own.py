@@ -11,7 +11,7 @@ from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item, NearTexts
 from sonde.tasks._balance import SHARES, deal
-from sonde.tasks._copies import COPIES, Copies
+from sonde.tasks._copies import COPIES, CopiedRows
 from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._examples import Example, SplitExamples
 from sonde.tasks._given import brings_groups, brings_splits, given_examples, unsplit
@@ -74,7 +74,7 @@ def draw_own(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
         raise InputError(f"{what}: all {len(rows)} labels are {classes[0]!r}, and two classes are needed")
     report: dict[str, Any] = {}
     if splits or not groups:
-        copies = Copies.of([one for _, one in rows], asked.language)
+        copies = CopiedRows.of([one for _, one in rows], asked.language)
         report[COPIES] = copies.told([split for split, _ in rows], grouped=groups, left=left.total())
         if not groups and asked.task.target != "span":
             rows = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,8 @@ from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.facade.predicted import FORMS
 from sonde.facade.tuned import predict_tuned
 from sonde.results.dimensions import dimension
+from tests.copied import copied
+from tests.copied import functions as known_functions
 
 ROWS = 90
 
@@ -100,6 +103,31 @@ def test_pairs_are_told_by_both_texts(table: Callable[..., str], encoder: Path, 
     np.testing.assert_array_equal(product, one * other)
     np.testing.assert_array_equal(difference, np.abs(one - other))
     assert (rows.filter(pl.col("control").is_null())["value"] > 0.6).any()
+
+
+@pytest.mark.slow
+def test_labels_by_coin_of_functions_in_copies_are_not_found(
+    table: Callable[..., str], encoder: Path, tmp_path: Path
+) -> None:
+    """With every row a group, as before, copies are tested by a probe that learned the labels of others."""
+    known, coin = known_functions(30), random.Random(1).sample(["a", "b"] * 15, 30)
+    texts = [copied(text, number) for text in known for number in range(5)]
+    labels = [label for label in coin for _ in range(5)]
+    corpus = table(code=texts, label=labels, row=list(range(150)))
+    found: dict[str, dict[str, Any]] = {}
+    for name, query in (("clusters", ""), ("rows", "?group=row")):
+        made = run(f"{corpus}{query}", encoder, "probe", tmp_path / name, curves=False, controls=False)
+        rows = made.scores.filter(task="labelled", metric="accuracy", split="test", pooling="mean")
+        own = rows.filter(pl.col("control").is_null() & (pl.col("dimensions").list.len() == 0))
+        found[name] = own.sort("layer").row(-1, named=True)
+    clusters, rows = found["clusters"], found["rows"]
+    assert (clusters["n"], clusters["n_clusters"]) == (150, 30)
+    assert clusters["ci_low"] < 0.5 < clusters["ci_high"]
+    assert rows["n_clusters"] == rows["n"] and rows["ci_low"] > 0.5
+    page = sonde.Run(tmp_path / "clusters" / "run").page.read_text(encoding="utf-8")
+    assert (
+        "No group column: rows with nearly the same code share a cluster (30 clusters of 150 rows)." in page
+    )
 
 
 def test_fine_tuning_takes_the_labels_and_their_splits(

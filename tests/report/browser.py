@@ -57,8 +57,10 @@ def opened(page: str, folder: Path, *, width: int = 1280, dark: bool = False) ->
         yield shown
         browser.close()
     # Vega-Lite advises against nothing here: with rows of a fixed height it says that it fits the width only.
-    assert [text for text in complaints if 'Dropping "fit-y"' not in text] == []
-    assert [url for url in requests if not url.startswith((file.as_uri(), "data:", "blob:"))] == []
+    told = [text for text in complaints if 'Dropping "fit-y"' not in text]
+    assert not told, f"the browser complained {len(told)} times: {told[:5]}"
+    beyond = [url for url in requests if not url.startswith((file.as_uri(), "data:", "blob:"))]
+    assert not beyond, f"the page asked for {beyond[:5]}"
 
 
 def asked(

@@ -2,6 +2,7 @@
 
 from sonde.corpora._build import build_corpus
 from sonde.corpora._building import Building
+from sonde.corpora._clusters import NearTexts, near_clusters
 from sonde.corpora._corpus import (
     DatedSource,
     Given,
@@ -44,6 +45,7 @@ __all__ = [
     "Manifest",
     "ManifestRow",
     "NearDuplicateIndex",
+    "NearTexts",
     "Selection",
     "Source",
     "SourceFile",
@@ -58,6 +60,7 @@ __all__ = [
     "kept_definitions",
     "kept_imports",
     "language_of_path",
+    "near_clusters",
     "read_files",
     "read_items",
     "read_lock",

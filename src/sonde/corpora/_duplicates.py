@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +29,7 @@ are a Jaccard of 0.8, which is not above 0.8.
 # a hundred times as much. Comments go first; what they hold is no token. `//` is division in Python: the
 # rest of such a line is lost, alike in an item and in its copy. What is opened and never closed runs to
 # the end of its line or of the text: looking further from every quote would take quadratic time.
-_LEXER = re.compile(
+LEXER = re.compile(
     r"""
     (?P<comment> /\*.*?(?:\*/|\Z) | //[^\n]* | \#[^\n]* )
   | (?P<token>
@@ -54,7 +54,7 @@ def duplicate_tokens(text: str, keywords: AbstractSet[str] = frozenset()) -> Cou
         text: Code of any language, or prose.
         keywords: Words that are not counted, for the identifiers and literals of one language alone.
     """
-    found = Counter(found[0] for found in _LEXER.finditer(text) if found.lastgroup == "token")
+    found = Counter(found[0] for found in LEXER.finditer(text) if found.lastgroup == "token")
     for word in keywords & found.keys():
         del found[word]
     return found
@@ -124,11 +124,24 @@ class NearDuplicateIndex:
         Args:
             tokens: Tokens with their counts; an item without any is never a near-duplicate.
         """
+        return next(self.matches(tokens), None)
+
+    def matches(
+        self, tokens: Bag, settled: Callable[[str], bool] = lambda identifier: False
+    ) -> Iterator[str]:
+        """All items added that are near-duplicates, in the order in which they were added.
+
+        Args:
+            tokens: Tokens with their counts; an item without any is never a near-duplicate.
+            settled: Whether an item is not to be compared, asked when its turn comes.
+        """
         if not tokens:
-            return None
+            return
         numbered = self._number(tokens)
         if len(numbered) < MIN_DISTINCT:
-            return self._small.get(frozenset(numbered))
+            if (equal := self._small.get(frozenset(numbered))) is not None:
+                yield equal
+            return
         size, total = len(numbered), sum(tokens.values())
         candidates: set[int] = set()
         for number, _ in numbered[: _prefix(size)]:
@@ -140,9 +153,8 @@ class NearDuplicateIndex:
             entry = self._entries[candidate]
             # A set of less than four fifths the size cannot reach the threshold.
             fits = 5 * min(size, len(entry.tokens)) > 4 * max(size, len(entry.tokens))
-            if fits and _is_near(counts, total, entry):
-                return entry.identifier
-        return None
+            if fits and not settled(entry.identifier) and _is_near(counts, total, entry):
+                yield entry.identifier
 
     def add(self, identifier: str, tokens: Bag) -> None:
         """Keep an item, so that later ones are compared with it.

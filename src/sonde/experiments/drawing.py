@@ -26,6 +26,7 @@ from sonde.models import bundled_names, seen_items
 from sonde.store.parts import PartStore
 from sonde.store.rundir import label_path
 from sonde.tasks import (
+    COPIES,
     DRAWING,
     NO_PICKS,
     TASKS,
@@ -145,6 +146,8 @@ def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item])
             else:
                 keys[public] = made.key
                 reports[public] = {**made.report, **_weighed(lens, public, group, store)}
+                if copies := made.report.get(COPIES):
+                    progress.note(f"{public}: {copies['said']}")
                 if told := made.report.get("transform"):
                     progress.note(transform_account(public, told))
                 found |= {item.item_id: item for item in made.derived}

@@ -19,6 +19,7 @@ TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task", protocols=(Task,
 
 # The builder of data sets looks tasks up by name, so the registry has to be there before it.
 from sonde.corpora._spread import Spread  # noqa: E402
+from sonde.tasks._copies import COPIES  # noqa: E402
 from sonde.tasks._dataset import DRAWING, NO_PICKS, Estimate, build, drawn_from, gather_picks, is_picked  # noqa: E402
 from sonde.tasks._effective import effective_clusters, lack_of_clusters, more_clusters  # noqa: E402
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset  # noqa: E402
@@ -28,6 +29,7 @@ from sonde.tasks._tables import label_items  # noqa: E402
 from sonde.tasks._transformed import TRANSFORM_VERSION, PoolTransform, transform_dataset  # noqa: E402
 
 __all__ = [
+    "COPIES",
     "DRAWING",
     "EXAMPLE_SCHEMA",
     "LABEL_SCHEMA",

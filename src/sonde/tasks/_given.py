@@ -24,6 +24,11 @@ def brings_splits(items: Sequence[Item], task: str) -> bool:
     return any(given.split for item in items for given in item.given if given.task.lower() == task)
 
 
+def brings_groups(items: Sequence[Item], task: str) -> bool:
+    """Whether labels of the task come with a group, which is then what is resampled and split as one."""
+    return any(given.group for item in items for given in item.given if given.task.lower() == task)
+
+
 def example_of(item: Item, given: Given, edits: Edits | None, surface: str = "") -> Example:
     """An example as its source gives it.
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
-from sonde.corpora import Item, NearDuplicateIndex, duplicate_tokens
+from sonde.corpora import Item, NearTexts
 from sonde.tasks._balance import SHARES, deal
+from sonde.tasks._copies import COPIES, CopiedRows
 from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._examples import Example, SplitExamples
-from sonde.tasks._given import brings_splits, given_examples, unsplit
+from sonde.tasks._given import brings_groups, brings_splits, given_examples, unsplit
 from sonde.tasks._task import PAIR_SCHEMA, ItemLabels, Repository
 
 
@@ -20,7 +23,7 @@ class OwnLabels(ItemLabels):
 
     name: str
     target: str
-    version = "1"
+    version = "2"
     labels: tuple[str, ...] = ()
     needs_repository = False
     schema = PAIR_SCHEMA
@@ -44,8 +47,10 @@ def draw_own(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
     """The labels of a user's table, as frequent as they are there.
 
     The file's splits are kept; where it has no validation rows, a quarter of the training clusters become
-    them. Where it says no split, near-duplicates are left out and whole clusters are dealt to splits. Of more
-    labels than asked for, texts are taken by hash.
+    them. Where it says no split, whole clusters are dealt to splits. Where it names no group, texts of nearly
+    the same code are one cluster, and so are pairs of such texts; a span's cluster is what it says, and of
+    texts of nearly the same code one is kept. Where it names groups and no split, near-duplicates by their
+    words are left out. Of more labels than asked for, texts are taken by hash.
 
     Args:
         items: The items in one language.
@@ -54,28 +59,57 @@ def draw_own(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
     Raises:
         InputError: No item brings a label, there is one class only, or a split would be without one.
     """
-    what = f"task {asked.task.name!r} in {asked.language}"
+    name, what = asked.task.name, f"task {asked.task.name!r} in {asked.language}"
     ordered = sorted(items, key=lambda item: (unit_hash(asked.seed, item.item_id), item.item_id))
-    kept = ordered if brings_splits(items, asked.task.name) else list(_without_near(ordered))
-    rows = given_examples(kept, asked)[: asked.size]
+    splits, groups = brings_splits(items, name), brings_groups(items, name)
+    left = Counter[str]()
+    kept: Iterable[Item] = ordered
+    if not splits and (groups or asked.task.target == "span"):
+        kept = _without_near(ordered, NearTexts(asked.language, shapes=not groups), left)
+    rows = given_examples(_enough(kept, name, asked.size), asked)[: asked.size]
     if not rows:
         raise InputError(f"{what} takes the labels of a table of one's own; name it as labelled:FILE")
     classes = sorted({one.label for _, one in rows})
     if len(classes) < 2:
         raise InputError(f"{what}: all {len(rows)} labels are {classes[0]!r}, and two classes are needed")
-    drawn = SplitExamples([(split, False, one) for split, one in _with_splits(rows, asked.seed, what)])
+    report: dict[str, Any] = {}
+    if splits or not groups:
+        copies = CopiedRows.of([one for _, one in rows], asked.language)
+        report[COPIES] = copies.told([split for split, _ in rows], grouped=groups, left=left.total())
+        if not groups and asked.task.target != "span":
+            rows = [
+                (split, replace(one, cluster=own))
+                for (split, one), own in zip(rows, copies.named, strict=True)
+            ]
+    if left:
+        report["dropped"] = dict(left)
+    drawn = SplitExamples(
+        [(split, False, one) for split, one in _with_splits(rows, asked.seed, what)], report
+    )
     _check_splits(drawn, classes, what)
-    if left := len(ordered) - len(kept):
-        drawn.report = {"dropped": {"near duplicate": left}}
     return drawn
 
 
-def _without_near(items: Sequence[Item]) -> Iterator[Item]:
-    index = NearDuplicateIndex()
+def _enough(items: Iterable[Item], task: str, size: int) -> list[Item]:
+    """The first items that bring so many labels of a task."""
+    taken: list[Item] = []
+    labels = 0
     for item in items:
-        words = duplicate_tokens(item.text)
-        if index.find(words) is None:
-            index.add(item.item_id, words)
+        if labels >= size:
+            break
+        taken.append(item)
+        labels += sum(one.task.lower() == task for one in item.given)
+    return taken
+
+
+def _without_near(items: Sequence[Item], near: NearTexts, left: Counter[str]) -> Iterator[Item]:
+    """The items whose code nearly repeats that of none before them; counts the others."""
+    for number, item in enumerate(items):
+        bags = near.read(item.text)
+        if next(near.matches(bags), None) is not None:
+            left["near duplicate"] += 1
+        else:
+            near.add(number, item.text, bags)
             yield item
 
 
@@ -103,5 +137,6 @@ def _check_splits(drawn: SplitExamples, classes: Sequence[str], what: str) -> No
             if (split, label) not in held:
                 raise InputError(
                     f"{what}: the {split} split has no example of class {label!r}; name a table with more "
-                    "rows or groups of it, or leave the class out"
+                    "rows or groups of it (rows of nearly the same code are one group where the table names "
+                    "none), or leave the class out"
                 )

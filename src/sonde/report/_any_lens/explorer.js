@@ -41,10 +41,12 @@
     const all = { one, kind: one.kind, label: `all ${one.group}s`, group: null };
     return [...(one.groups.length > 1 ? [all] : []), ...one.groups.map((group) => ({ ...all, label: group, group }))];
   });
+  // Of a model that answered of whole functions alone, no token has a colour.
+  const plain = { one: data.findings[0], kind: "whole", label: "nothing", group: null };
 
   let place = data.opened;
   let item = data.items[place];
-  let way = ways[0];
+  let way = plain;
   let model = (data.models.find((each) => data.findings[0].rows[each.slug]) ?? data.models[0]).slug;
   let beside = "";
   let panes = [];
@@ -66,6 +68,7 @@
   };
   const other = () => beside.slice(beside.indexOf(":") + 1);
   const comparable = (slug) => {
+    if (way.kind === "whole") return "each was asked of whole functions alone";
     if (way.kind === "amount" && !way.differs) return `a difference of ${way.label.toLowerCase()} means nothing`;
     const [mine, its] = [model, slug].map((one) => way.one.alike[one] ?? "");
     if (!way.one.rows[slug]) return `${label(slug)} has none of it`;
@@ -122,7 +125,7 @@
     if (way.kind === "amount") {
       parts.push(key("ex-unit", way.unit), ...["0", ...way.edges.map(String)].map((edge, index) => key(`h${index}`, index === STEPS - 1 ? `${edge}+` : edge)));
       parts.push(key("ex-key merged", "merged"), key("ex-key blank", "blanks"));
-    } else parts.push(key("ex-key right", way.kind === "link" ? "found" : "right"), key("ex-key wrong", way.kind === "link" ? "missed" : "wrong"), key("ex-key mixed", "some of each"));
+    } else if (way.kind !== "whole") parts.push(key("ex-key right", way.kind === "link" ? "found" : "right"), key("ex-key wrong", way.kind === "link" ? "missed" : "wrong"), key("ex-key mixed", "some of each"));
     if (way.kind === "link") parts.push(key("ex-key picked", "attended to most"), key("ex-key expected", "looked for"));
     if (panes.some((one) => one.difference)) {
       const [mine, its] = [label(model), label(other())];
@@ -170,7 +173,7 @@
     return held === undefined ? null : held;
   };
 
-  const wholes = () => data.findings.flatMap((one) => told.whole(one, one.whole[model]?.[place] ?? []));
+  const wholes = () => data.findings.flatMap((one) => told.whole(one, one.whole[model]?.[place] ?? [], way === plain));
   const drawTree = () => tree.draw(item, panes[0]?.cells[current]?.start);
 
   const mark = (pane, found) => {
@@ -286,7 +289,9 @@
       group.append(...options);
       return group;
     }));
-    way = ways[Number(colours.value)] ?? way;
+    way = groups.size ? ways[Number(colours.value)] : plain;
+    colours.closest("label").hidden = !groups.size;
+    part(".ex-bar").hidden = !groups.size && !models;
   };
   const fillBeside = () => {
     if (!besides) return;
@@ -301,7 +306,7 @@
     }));
   };
   const turn = (control) => {
-    if (!control) return;
+    if (!control?.options.length) return;
     control.selectedIndex = (control.selectedIndex + 1) % control.options.length;
     control.dispatchEvent(new Event("change"));
   };
@@ -321,10 +326,12 @@
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       const here = panes.find((one) => one.element === element);
       const { cells } = here;
+      // Beside a token of the first code there may be none here.
+      const begin = Math.max(0, here.current);
       const top = (index) => cells[index].element.offsetTop;
       const line = (step) => {
-        let index = here.current;
-        while (cells[index + step] && top(index + step) === top(here.current)) index += step;
+        let index = begin;
+        while (cells[index + step] && top(index + step) === top(begin)) index += step;
         return index + step;
       };
       const moves = {
@@ -374,7 +381,7 @@
 
   // An address that names a token opens on it.
   const named = /^#token=([^:]+):(\d+)$/.exec(location.hash);
-  const asked = named ? data.items.findIndex((each) => each.id === decodeURIComponent(named[1])) : -1;
+  const asked = named ? data.items.findIndex((each) => encodeURIComponent(each.id) === named[1] || each.id === named[1]) : -1;
   if (asked >= 0) {
     place = asked;
     item = data.items[place];

@@ -74,9 +74,10 @@ const explorerTold = (text, slice) => {
     line.append(make("b", "", text(group)), ` ${text(said)}${hit ? ", right" : `; right is ${text(right)}`}`);
     return line;
   };
-  const whole = (one, found) => {
+  const whole = (one, found, open) => {
     if (!found.length) return [];
     const fold = make("details", "ex-whole");
+    fold.open = open;
     fold.append(make("summary", "", `${one.label}: of the whole function`), ...found.map((each) => sentence(...each)));
     return [fold];
   };

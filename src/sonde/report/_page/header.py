@@ -14,6 +14,7 @@ from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import Title
 from sonde.results.verdict import ENOUGH_CLUSTERS, verdict_allowed
 from sonde.results.words import plain_words
+from sonde.tasks import COPIES
 
 Facts = Sequence[tuple[str, str]]
 
@@ -33,6 +34,13 @@ def corpus_facts(run: RunData) -> list[dict[str, Any]]:
         }
         for entry in run.summary.get("corpus") or ()
     ]
+
+
+def copies_said(run: RunData) -> list[str]:
+    """What the data sets of a user's own labels say of rows with nearly the same code, each sentence once."""
+    reports = [one for held in (run.summary.get("data_sets") or {}).values() for one in held.values()]
+    said = [str(one[COPIES]["said"]) for one in reports if COPIES in one]
+    return [f"{text[:1].upper()}{text[1:]}." for text in dict.fromkeys(said)]
 
 
 def model_facts(run: RunData) -> list[tuple[str, Facts]]:

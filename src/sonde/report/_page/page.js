@@ -31,8 +31,15 @@
     };
   };
   // What an address points at stays in place while the charts above it are drawn, until the reader moves on.
-  let goal = decodeURIComponent(location.hash.slice(1));
-  window.addEventListener("hashchange", () => { goal = decodeURIComponent(location.hash.slice(1)); });
+  const pointed = () => {
+    try {
+      return decodeURIComponent(location.hash.slice(1));
+    } catch {
+      return "";
+    }
+  };
+  let goal = pointed();
+  window.addEventListener("hashchange", () => { goal = pointed(); });
   ["wheel", "touchmove", "keydown", "pointerdown"].forEach((kind) =>
     window.addEventListener(kind, () => { goal = ""; }, { passive: true }),
   );

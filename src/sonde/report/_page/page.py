@@ -208,9 +208,12 @@ def render(run: RunData, sections: list[Section]) -> str:
             kinds=[kind for kind in VERDICTS if any(answer.kind == kind for answer in shown)],
             names={lens: name_of(lens, declared) for lens in run.scored_lenses},
             explained=[
-                title.explained
-                for lens, title in declared.items()
-                if title.explained and any(section.plot.lens == lens for section in sections)
+                *header.copies_said(run),
+                *(
+                    title.explained
+                    for lens, title in declared.items()
+                    if title.explained and any(section.plot.lens == lens for section in sections)
+                ),
             ],
             corpora=header.corpus_facts(run),
             glance=header.glance(run, method),

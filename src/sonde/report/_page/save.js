@@ -41,7 +41,7 @@
     const title = figure.querySelector("figcaption a").textContent;
     const spec = { ...specs[name], width: wide ? 760 : 460, title };
     const config = { ...window.sondeTheme(themes.light, figure), background: "#ffffff" };
-    const options = { mode: "vega-lite", ast: true, actions: false, renderer: "svg", config };
+    const options = { mode: "vega-lite", ast: true, actions: false, renderer: "svg", logLevel: 1, config };
     const { view } = await window.vegaEmbed(place, spec, options);
     const svg = await view.toSVG();
     view.finalize();

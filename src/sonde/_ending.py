@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import io
 import signal
-import sys
 import tempfile
 import threading
 import traceback
@@ -12,14 +12,20 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
+
+import typer
 
 from sonde.base.errors import SondeError
 from sonde.base.secrets import without_secrets
+from sonde.base.terminal import note
 
 LOG = "error.log"
 GOES_ON = ("run", "merge", "pretrain")
 """Commands that go on where they stood."""
 
+# Newer versions of typer have a click of their own.
+_WRONG_CALL: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _folder: Path | None = None
 
@@ -42,7 +48,7 @@ def ended(command: Callable[[], object], arguments: list[str]) -> int:
     """Run a command to its end.
 
     Args:
-        command: What is run; it may raise `SystemExit` itself.
+        command: What is run; it may raise `SystemExit` itself, and returns its exit code or nothing.
         arguments: Those of the command line; with ``--debug`` among them a traceback is shown.
 
     Returns:
@@ -52,23 +58,29 @@ def ended(command: Callable[[], object], arguments: list[str]) -> int:
     _folder = None
     try:
         with _stopped_by_signals():
-            command()
+            code = command()
+    except _WRONG_CALL as error:
+        with io.StringIO() as shown:
+            error.show(shown)
+            for line in shown.getvalue().splitlines():
+                note(line)
+        return error.exit_code
     except SondeError as error:
-        _say(str(error))
+        note(f"sonde: {error}")
         if "--debug" in arguments:
             traceback.print_exc()
         return error.exit_code
     except Stopped as stopped:
         kept = "; finished parts are kept, run the same command to go on"
-        _say(f"stopped{kept if GOES_ON and set(GOES_ON) & set(arguments[:1]) else ''}")
+        note(f"sonde: stopped{kept if GOES_ON and set(GOES_ON) & set(arguments[:1]) else ''}")
         return 128 + stopped.number
     except Exception as error:
         reason = without_secrets(" ".join(f"{type(error).__name__}: {error}".split()))[:300]
-        _say(f"unexpected {reason}; the traceback is in {_log(arguments)} (--debug shows it)")
+        note(f"sonde: unexpected {reason}; the traceback is in {_log(arguments)} (--debug shows it)")
         if "--debug" in arguments:
             traceback.print_exc()
         return 1
-    return 0
+    return code if isinstance(code, int) else 0
 
 
 @contextmanager
@@ -99,7 +111,3 @@ def _log(arguments: list[str]) -> str:
     except OSError:
         return "no file, since none could be written"
     return str(path)
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"sonde: {line}\n")

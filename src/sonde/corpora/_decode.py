@@ -94,7 +94,7 @@ def read_text(file: Path, path: str, intake: Intake) -> str | None:
             return _skip(intake, "not a regular file", path)
         if status.st_size > MAX_BYTES:
             return _skip(intake, "too large", path)
-        with open(file, "rb", opener=_open_itself) as handle:  # noqa: PTH123  `Path.open` takes no opener
+        with open(file, "rb", opener=_open_itself) as handle:
             # Another may have been put there meanwhile.
             if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
                 return _skip(intake, "not a regular file", path)

@@ -27,6 +27,7 @@ GOES_ON = ("run", "merge", "pretrain")
 # Newer versions of typer have a click of their own.
 _WRONG_CALL: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LONGEST = 4_000
 _folder: Path | None = None
 
 
@@ -66,7 +67,9 @@ def ended(command: Callable[[], object], arguments: list[str]) -> int:
                 note(line)
         return error.exit_code
     except SondeError as error:
-        note(f"sonde: {error}")
+        line = f"sonde: {error}"
+        # A name may be as long as a file; where it was found stands at the end.
+        note(line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}")
         if "--debug" in arguments:
             traceback.print_exc()
         return error.exit_code

@@ -15,16 +15,17 @@ _MOST_DOTS = 5_000
 _DEEPEST = 16
 
 
-def read_toml(path: Path, what: str) -> dict[str, Any]:
+def read_toml(path: Path, what: str, *, empty_lists: bool = False) -> dict[str, Any]:
     """The tables of a file.
 
     Args:
         path: The file.
         what: What it is, for messages.
+        empty_lists: Whether an empty list says "none" there.
 
     Raises:
         InputError: It cannot be read, or is no TOML.
-        UsageError: A list in it is empty, which would say neither "the default" nor "none".
+        UsageError: A list in it is empty where that would say neither "the default" nor "none".
     """
     about = f"{what} {str(path)!r}"
     try:
@@ -35,9 +36,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         if raw.count(b".") > _MOST_DOTS:
             raise InputError(f"{about}: it holds more than {_MOST_DOTS:,} dots")
         table = tomllib.loads(raw.decode("utf-8"))
-        _check(table, path, about)
-    except FileNotFoundError:
-        raise InputError(f"{about}: no such file") from None
+        _check(table, path, about, empty_lists=empty_lists)
     except OSError as error:
         raise InputError(f"{about}: {error.strerror or error}") from error
     except RecursionError:
@@ -47,7 +46,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     return table
 
 
-def _check(table: dict[str, Any], path: Path, about: str) -> None:
+def _check(table: dict[str, Any], path: Path, about: str, *, empty_lists: bool) -> None:
     pending: list[tuple[str, object, int]] = [(name, value, 1) for name, value in table.items()]
     while pending:
         name, value, depth = pending.pop()
@@ -56,7 +55,7 @@ def _check(table: dict[str, Any], path: Path, about: str) -> None:
         if isinstance(value, dict):
             pending += [(f"{name}.{key}", held, depth + 1) for key, held in value.items()]
         elif isinstance(value, list):
-            if not value or "" in value:
+            if not empty_lists and (not value or "" in value):
                 raise UsageError(f"{name} = {value!r} names nothing; leave it out for the default").located(
                     str(path)
                 )

@@ -233,9 +233,9 @@ def read_recipe(path: Path) -> Recipe:
 
     Raises:
         InputError: There is no such file, or it is not TOML.
-        UsageError: A field is unknown, missing, of the wrong kind, out of range or an empty list.
+        UsageError: A field is unknown, missing, of the wrong kind or out of range.
     """
-    raw = read_toml(path, "recipe")
+    raw = read_toml(path, "recipe", empty_lists=True)
     try:
         tables = {name: from_table(kind, raw.get(name, {}), name) for name, kind in _TABLES.items()}
         whole = {"name": path.stem, **raw, **tables, "data": _data(raw.get("data", {}))}

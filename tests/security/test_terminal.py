@@ -104,7 +104,7 @@ CALLS: dict[str, list[Callable[[Place], list[object]]]] = {
     ],
     "verify": [lambda at: [at.run], lambda at: [at.root / EVIL]],
     "label": [
-        lambda at: ["identifier", "-c", local(at), "-o", at.root / f"labels {EVIL}.jsonl", "--workers", 1],
+        lambda at: ["idn", "-c", local(at), "-o", at.root / f"labels {EVIL}.jsonl", "--workers", 1],
         lambda at: [EVIL, "-c", local(at), "-o", at.root / "x.jsonl"],
     ],
     "align": [lambda at: [at.file, "-m", at.model], lambda at: [at.root / EVIL, "-m", at.model]],
@@ -120,7 +120,7 @@ CALLS: dict[str, list[Callable[[Place], list[object]]]] = {
         lambda at: ["-c", local(at), "-o", at.root / EVIL / "no" / "lock"],
     ],
     "corpus stats": [
-        lambda at: ["-c", local(at), "-t", "identifier", "--workers", 1],
+        lambda at: ["-c", local(at), "-t", "idn", "--workers", 1],
         lambda at: ["-c", f"labelled:{at.table}", "--workers", 1],
         lambda at: ["-c", f"git:{at.code}"],
     ],

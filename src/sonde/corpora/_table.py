@@ -161,8 +161,8 @@ def _parquet(path: Path, corpus: str) -> RowTable:
         file = parquet.ParquetFile(path, read_dictionary=words)
         if file.metadata.num_rows > _MOST_ROWS:
             raise InputError(
-                f"corpus {corpus!r}: it holds {file.metadata.num_rows:,} rows, and at most {_MOST_ROWS:,} are "
-                "read; split it"
+                f"corpus {corpus!r}: it holds {file.metadata.num_rows:,} rows, and at most {_MOST_ROWS:,} "
+                "are read; split it"
             )
         groups = (file.metadata.row_group(place) for place in range(file.metadata.num_row_groups))
         if any(group.total_byte_size > MAX_WHOLE for group in groups):

@@ -39,7 +39,7 @@ _MAX_SECONDS = 1_800
 
 
 @dataclass(frozen=True, slots=True)
-class Repository:
+class GitRepository:
     """The objects and names of a repository.
 
     Attributes:
@@ -60,7 +60,7 @@ class Repository:
 
 
 @contextmanager
-def open_repository(path: Path) -> Generator[Repository]:
+def open_repository(path: Path) -> Generator[GitRepository]:
     """The repository of a folder, that of a checkout or a bare one, or of a folder below.
 
     Raises:
@@ -86,7 +86,7 @@ def open_repository(path: Path) -> Generator[Repository]:
         (view / "refs").mkdir(exist_ok=True)
         environment["GIT_DIR"] = str(view)
         environment["GIT_OBJECT_DIRECTORY"] = str((common / "objects").resolve())
-        yield Repository(path, environment)
+        yield GitRepository(path, environment)
 
 
 def is_repository(path: Path) -> bool:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from sonde.base.errors import InputError
 from sonde.corpora._dates import day_of
-from sonde.corpora._git_command import Repository
+from sonde.corpora._git_command import GitRepository
 from sonde.executors import cores
 
 _ENTRY = re.compile(rb"([0-9a-f]{40,64}) \d+ (\d+) (\d+)")
@@ -18,7 +18,7 @@ _TIME = b"committer-time "
 _BLAME = ("blame", "--incremental", "--no-textconv", "-w", "-M", "-C")
 
 
-def last_changes(repository: Repository, revision: str) -> dict[str, int]:
+def last_changes(repository: GitRepository, revision: str) -> dict[str, int]:
     """When a commit last changed each path, in seconds since 1970, by the times of the committers.
 
     The whole history is read, since commit dates need not fall along it.
@@ -40,7 +40,7 @@ def last_changes(repository: Repository, revision: str) -> dict[str, int]:
 
 
 def line_days(
-    repository: Repository, revision: str, paths: Iterable[str]
+    repository: GitRepository, revision: str, paths: Iterable[str]
 ) -> Iterator[tuple[tuple[int, str], ...] | None]:
     """For each file the stretches of its lines by the day of the commit that last changed them.
 

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import MAX_BYTES, decode, is_unicode
-from sonde.corpora._git_command import Repository, is_repository, open_repository
+from sonde.corpora._git_command import GitRepository, is_repository, open_repository
 from sonde.corpora._git_dates import in_characters, last_changes, line_days
 from sonde.corpora._layout import Packages
 from sonde.corpora._walk import language_of, suffix_table
@@ -139,7 +139,7 @@ def _repository(
 
 
 def _revision(
-    repository: Repository, request: _Request, languages: tuple[str, ...], intake: Intake, *, dated: bool
+    repository: GitRepository, request: _Request, languages: tuple[str, ...], intake: Intake, *, dated: bool
 ) -> Iterator[SourceFile]:
     commit = repository.git("rev-parse", "--verify", "--end-of-options", f"{request.revision}^{{commit}}")
     revision = commit.decode().strip()
@@ -170,7 +170,7 @@ def _revision(
             )
 
 
-def _tree(repository: Repository, revision: str, intake: Intake) -> dict[str, _Blob]:
+def _tree(repository: GitRepository, revision: str, intake: Intake) -> dict[str, _Blob]:
     """Path to blob of the revision's regular files that are small enough to be code."""
     found: dict[str, _Blob] = {}
     for mode, blob, size, raw_path in _rows(repository, revision, intake):
@@ -188,7 +188,7 @@ def _tree(repository: Repository, revision: str, intake: Intake) -> dict[str, _B
     return found
 
 
-def _rows(repository: Repository, revision: str, intake: Intake) -> Iterator[tuple[str, str, str, bytes]]:
+def _rows(repository: GitRepository, revision: str, intake: Intake) -> Iterator[tuple[str, str, str, bytes]]:
     """Mode, object, size and path of all files; where folders are missing, of those in the others."""
     try:
         yield from _listed(repository, "-r", "--full-tree", revision)
@@ -210,13 +210,13 @@ def _rows(repository: Repository, revision: str, intake: Intake) -> Iterator[tup
                 yield mode, blob, size, folder + name
 
 
-def _listed(repository: Repository, *which: str) -> list[tuple[str, str, str, bytes]]:
+def _listed(repository: GitRepository, *which: str) -> list[tuple[str, str, str, bytes]]:
     rows = (row.partition(b"\t") for row in repository.git("ls-tree", "-z", "-l", *which).split(b"\0") if row)
     heads = ((head.decode().split(), name) for head, _, name in rows)
     return [(mode, blob, size, name) for (mode, _, blob, size), name in heads]
 
 
-def _contents(repository: Repository, blobs: Mapping[str, _Blob]) -> Iterator[tuple[str, bytes | None]]:
+def _contents(repository: GitRepository, blobs: Mapping[str, _Blob]) -> Iterator[tuple[str, bytes | None]]:
     """Path and bytes of the blobs, some megabytes at a time; None of what is missing or damaged."""
     some: list[str] = []
     for path in blobs:
@@ -228,7 +228,7 @@ def _contents(repository: Repository, blobs: Mapping[str, _Blob]) -> Iterator[tu
 
 
 def _read_blobs(
-    repository: Repository, paths: Sequence[str], blobs: Mapping[str, _Blob]
+    repository: GitRepository, paths: Sequence[str], blobs: Mapping[str, _Blob]
 ) -> Iterator[tuple[str, bytes | None]]:
     names = [blobs[path].name for path in paths]
     with suppress(InputError):

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from sonde._shown import Shown, shown
+from sonde.base.terminal import say
 
 cache_app = typer.Typer(help="What is kept from one run to the next.", no_args_is_help=True)
 
@@ -34,7 +35,7 @@ def cache_info() -> Shown:
     ]
     lines = Table(summary="", columns=columns, rows=rows).lines() if rows else []
     data = {"cache": root, "folders": rows}
-    return Shown(data, lambda: typer.echo("\n".join([str(root), *lines])))
+    return Shown(data, lambda: say(root, *lines))
 
 
 @cache_app.command("clear")
@@ -55,7 +56,7 @@ def cache_clear(
             raise UnknownNameError("folder of the cache", one, held)
         shutil.rmtree(held[one], ignore_errors=True)
         removed.append(held[one])
-    return Shown({"removed": removed}, lambda: [typer.echo(f"removed {folder}") for folder in removed])
+    return Shown({"removed": removed}, lambda: say(*(f"removed {folder}" for folder in removed)))
 
 
 def _folders(root: Path) -> list[Path]:

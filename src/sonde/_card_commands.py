@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sonde._shown import Shown, shown
+from sonde.base.terminal import note, say
 
 
 @shown
@@ -31,7 +32,7 @@ def card(
 
     if junit is not None and require is None:
         raise UsageError("--junit writes outcomes of requirements; give --require FILE as well")
-    with in_step(directory, lambda line: typer.echo(line, err=True)) as folder:
+    with in_step(directory, note) as folder:
         found = build_card(folder, require)
     files = [RunDirectory(folder).card, RunDirectory(folder).card_section]
     if junit is not None:
@@ -41,6 +42,6 @@ def card(
     def show() -> None:
         lines = [entry_line(one) for one in found.headlines] if require is None else []
         lines += [outcome_line(one) for one in found.requirements]
-        typer.echo("\n".join([*lines, *(f"card: {file}" for file in files)]))
+        say(*lines, *(f"card: {file}" for file in files))
 
     return Shown(found.model_dump(mode="json"), show, exit_code=int(not found.met))

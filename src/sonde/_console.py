@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import polars as pl
 from rich.console import Console
@@ -24,6 +24,7 @@ from rich.text import Text
 
 from sonde.base.described import COLUMNS, Described, table_of
 from sonde.base.registry import Header
+from sonde.base.terminal import escaped, note, say
 from sonde.corpora import ItemSet
 from sonde.experiments._forecast import duration
 from sonde.experiments._outcome import Outcome
@@ -53,14 +54,14 @@ class TerminalProgress:
     def stage(self, title: str, total: int | None = None) -> Generator[Advance]:
         """See `sonde.experiments._progress.Progress.stage`."""
         columns = (
-            TextColumn("{task.description:<10}"),
+            TextColumn("{task.description:<10}", markup=False),
             BarColumn(bar_width=36),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(compact=True),
         )
         with Progress(*columns, console=self._console) as bars:
-            bar = bars.add_task(title, total=total)
+            bar = bars.add_task(escaped(title), total=total)
 
             def advance(count: int = 1, /) -> None:
                 bars.advance(bar, count)
@@ -71,14 +72,11 @@ class TerminalProgress:
 
     def note(self, line: str) -> None:
         """See `sonde.experiments._progress.Progress.note`."""
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(escaped(line), markup=False, highlight=False, soft_wrap=True)
 
 
 class PlainProgress:
     """One line at the start, one now and then, one at the end of each stage."""
-
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream
 
     @contextmanager
     def stage(self, title: str, total: int | None = None) -> Generator[Advance]:
@@ -105,10 +103,7 @@ class PlainProgress:
 
     def note(self, line: str) -> None:
         """See `sonde.experiments._progress.Progress.note`."""
-        # Standard error as it is now: what an executor loads may have moved it.
-        stream = self._stream or sys.stderr
-        stream.write(f"{line}\n")
-        stream.flush()
+        note(line)
 
 
 def progress() -> TerminalProgress | PlainProgress:
@@ -129,8 +124,7 @@ def print_options(groups: Mapping[str, Sequence[Described]]) -> None:
         with console.capture() as printed:
             console.print(table)
         heading = f"options of {name}" if rows else f"{name} has no options"
-        lines = [heading, *(line.rstrip() for line in printed.get().splitlines()), ""]
-        sys.stdout.write("\n".join(lines) + "\n")
+        say(heading, *(line.rstrip() for line in printed.get().splitlines()), "")
 
 
 def options_data(groups: Mapping[str, Sequence[Described]]) -> dict[str, list[dict[str, str]]]:
@@ -150,25 +144,24 @@ def print_table(table: pl.DataFrame) -> None:
 
 
 def _print(table: Declared, *, headed: bool = True) -> None:
-    sys.stdout.write("".join(f"{line}\n" for line in table.lines(headed=headed)))
+    say(*table.lines(headed=headed))
 
 
 def print_outcome(outcome: Outcome, page: Path | None) -> None:
     """Say what a run found, a line a lens and then its details, and where the page is."""
     for answer in first_screen(RunData(outcome.directory.root)):
-        sys.stdout.write(f"{answer.line()}\n")
-    for line in headline(outcome.directory.scores):
-        sys.stdout.write(f"{line}\n")
+        say(answer.line())
+    say(*headline(outcome.directory.scores))
     done = _done(outcome)
     report = [f"report: {page}"] if page else []
-    sys.stdout.write("\n".join(["", done, *report, *outcome.files, ""]))
+    say("", done, *report, *outcome.files)
 
 
 def print_share(outcome: Outcome, shard: str) -> None:
     """Say what a share of a run did."""
-    sys.stdout.write(
-        f"shard {shard}: {_done(outcome)}\n"
-        f"when all are done: sonde merge DIR... -o RUN, with {outcome.directory.root} among the folders\n"
+    say(
+        f"shard {shard}: {_done(outcome)}",
+        f"when all are done: sonde merge DIR... -o RUN, with {outcome.directory.root} among the folders",
     )
 
 
@@ -222,7 +215,7 @@ def print_corpus(chosen: ItemSet) -> None:
     print_table(pl.DataFrame(corpus_rows(chosen)))
     for reason, count in chosen.intake.counts.most_common():
         examples = ", ".join(chosen.intake.examples.get(reason, [])[:2])
-        sys.stdout.write(f"left out: {count} {reason}{f' ({examples})' if examples else ''}\n")
+        say(f"left out: {count} {reason}{f' ({examples})' if examples else ''}")
 
 
 def print_catalogue(headers: Sequence[Header]) -> None:
@@ -261,13 +254,13 @@ def print_comparison(folder: Path, page: Path) -> None:
     compared = read_compared(folder)
     rows = changes.with_words(compared.differences)
     for one in compared.comparisons:
-        sys.stdout.write(f"{one['model']['label']} held against {one['base']['label']}\n")
+        say(f"{one['model']['label']} held against {one['base']['label']}")
         own = (pl.col("model") == one["model"]["label"]) & (pl.col("base") == one["base"]["label"])
         mine = rows.filter(own)
         for row in changes.counts(mine):
-            sys.stdout.write(f"  {row['lens']}: {changes.in_sentence(row)}\n")
+            say(f"  {row['lens']}: {changes.in_sentence(row)}")
         for alone in one["unpaired"]:
-            sys.stdout.write(f"  {alone['lens']}: {alone['count']:,} not compared: {alone['reason']}\n")
+            say(f"  {alone['lens']}: {alone['count']:,} not compared: {alone['reason']}")
         shown = {"Over everything": changes.overview(mine)}
         for outcome in ("worse", "better", "lower", "higher"):
             shown[f"What got {outcome}, the strongest first"] = changes.changed(mine, outcome).head(
@@ -275,8 +268,8 @@ def print_comparison(folder: Path, page: Path) -> None:
             )
         for title, some in shown.items():
             if some.height:
-                sys.stdout.write(f"\n{title}\n")
+                say("", title)
                 found = changes.table(title, some, several=False, outcome=title == "Over everything")
-                sys.stdout.writelines(f"{line}\n" for line in found.lines(indent=2))
-        sys.stdout.write("\n")
-    sys.stdout.write(f"comparison: {folder / 'comparison.parquet'}\nreport: {page}\n")
+                say(*found.lines(indent=2))
+        say("")
+    say(f"comparison: {folder / 'comparison.parquet'}", f"report: {page}")

@@ -23,6 +23,7 @@ from sonde._options import (
 )
 from sonde._shown import Shown, shown
 from sonde.base.errors import UsageError
+from sonde.base.terminal import note, say
 
 if TYPE_CHECKING:
     from sonde.corpora import Manifest
@@ -102,10 +103,10 @@ def corpus_build(
         spread: dict[str, Any] = {"executor": executor or "local", "workers": workers or cores()}
         wanted.check()
         reach(spread["executor"], address or "", spread["workers"])
-        return _built(build_corpus(wanted, output, **spread, report=_say), output)
+        return _built(build_corpus(wanted, output, **spread, report=note), output)
     if dataclasses.replace(wanted, corpora=()) != Building(corpora=()) or executor or address:
         raise UsageError("--manifest says how a corpus was built; beside it give -c, -o and --workers only")
-    return _built(rebuild_corpus(manifest, output, corpora=wanted.corpora, report=_say), output)
+    return _built(rebuild_corpus(manifest, output, corpora=wanted.corpora, report=note), output)
 
 
 @corpus_app.command("lock", cls=Explained)
@@ -129,7 +130,7 @@ def corpus_lock(
     chosen = select(corpus, selection)
     write_lock(chosen, output)
     line = f"{len(chosen.items)} items of {corpus} in {output}"
-    return Shown({"items": len(chosen.items), "corpus": corpus, "file": output}, lambda: typer.echo(line))
+    return Shown({"items": len(chosen.items), "corpus": corpus, "file": output}, lambda: say(line))
 
 
 @corpus_app.command("stats", cls=Explained)
@@ -175,10 +176,10 @@ def corpus_stats(
         for table in tables.values():
             if len(table):
                 print_table(table)
-                typer.echo()
+                say("")
         for reason in counts.refused:
-            typer.echo(f"left out: {reason}")
-        typer.echo("what a run takes:")
+            say(f"left out: {reason}")
+        say("what a run takes:")
         print_corpus(chosen)
 
     taken = {"languages": corpus_rows(chosen), "left_out": dict(chosen.intake.counts)}
@@ -195,13 +196,13 @@ def _print_built(manifest: Manifest, folder: Path) -> None:
     """Say what was left out and why, and what the corpus holds."""
     corpora = manifest.head["corpora"]
     for one in corpora if len(corpora) <= _TOLD_EACH else [_together(corpora)]:
-        typer.echo(f"{one['name']}: {one['kept']} of {one['files']} files")
+        say(f"{one['name']}: {one['kept']} of {one['files']} files")
         for reason, count in sorted(one["left_out"].items(), key=lambda found: (-found[1], found[0])):
-            typer.echo(f"  left out: {count} {reason} ({', '.join(one['examples'][reason][:2])})")
+            say(f"  left out: {count} {reason} ({', '.join(one['examples'][reason][:2])})")
     for name, told in manifest.splits().items():
         clusters = len({row.cluster for row in manifest.rows if row.split == name})
-        typer.echo(f"{name}: {told['files']} files, {clusters} clusters, {told['bytes']} bytes")
-    typer.echo(f"corpus: {folder} (read it as built:{folder})")
+        say(f"{name}: {told['files']} files, {clusters} clusters, {told['bytes']} bytes")
+    say(f"corpus: {folder} (read it as built:{folder})")
 
 
 def _together(corpora: list[dict[str, Any]]) -> dict[str, Any]:
@@ -230,7 +231,3 @@ def _shares(text: str) -> tuple[float, float, float]:
             f"splits {text!r}: expected three shares in per cent, for example 60,20,20"
         ) from None
     return train, valid, test
-
-
-def _say(line: str) -> None:
-    typer.echo(line, err=True)

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import signal
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
+
+import typer
 
 from sonde.base.error_log import append_to_log, forget_native_errors, log_beside, log_path
 from sonde.base.errors import SondeError
 from sonde.base.secrets import without_secrets
+from sonde.base.terminal import note
 
 GOES_ON = ("run", "merge", "pretrain")
 """Commands that go on where they stood."""
 
+# Newer versions of typer have a click of their own.
+_WRONG_CALL: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LONGEST = 4_000
 
 
 class Stopped(BaseException):
@@ -32,7 +39,7 @@ def ended(command: Callable[[], object], arguments: list[str]) -> int:
     """Run a command to its end.
 
     Args:
-        command: What is run; it may raise `SystemExit` itself.
+        command: What is run; it may raise `SystemExit` itself, and returns its exit code or nothing.
         arguments: Those of the command line; with ``--debug`` among them a traceback is shown.
 
     Returns:
@@ -41,9 +48,17 @@ def ended(command: Callable[[], object], arguments: list[str]) -> int:
     log_beside(None)
     try:
         with _stopped_by_signals():
-            command()
+            code = command()
+    except _WRONG_CALL as error:
+        with io.StringIO() as shown:
+            error.show(shown)
+            for line in shown.getvalue().splitlines():
+                note(line)
+        return error.exit_code
     except SondeError as error:
-        _say(str(error))
+        line = f"sonde: {error}"
+        # A name may be as long as a file; where it was found stands at the end.
+        note(line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}")
         if "--debug" in arguments:
             traceback.print_exc()
         return error.exit_code
@@ -53,17 +68,17 @@ def ended(command: Callable[[], object], arguments: list[str]) -> int:
         if stopped := _stop_behind(error):
             return _stopped(stopped, arguments)
         reason = without_secrets(" ".join(f"{type(error).__name__}: {error}".split()))[:300]
-        _say(f"unexpected {reason}; the traceback is in {_log(arguments)} (--debug shows it)")
+        note(f"sonde: unexpected {reason}; the traceback is in {_log(arguments)} (--debug shows it)")
         if "--debug" in arguments:
             traceback.print_exc()
         return 1
     forget_native_errors()
-    return 0
+    return code if isinstance(code, int) else 0
 
 
 def _stopped(stopped: Stopped, arguments: list[str]) -> int:
     goes_on = arguments[:1] and arguments[0] in GOES_ON
-    _say(f"stopped{'; finished parts are kept, run the same command to go on' if goes_on else ''}")
+    note(f"sonde: stopped{'; finished parts are kept, run the same command to go on' if goes_on else ''}")
     return 128 + stopped.number
 
 
@@ -94,7 +109,3 @@ def _log(arguments: list[str]) -> str:
     """Write the traceback that is being handled; where it cannot be written, say so."""
     written = append_to_log(f"sonde {' '.join(arguments)}\n{traceback.format_exc()}")
     return str(log_path()) if written else "no file, since none could be written"
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"sonde: {line}\n")

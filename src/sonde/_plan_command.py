@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sonde._shown import Shown
 from sonde.base.errors import UsageError
+from sonde.base.terminal import say
 from sonde.experiments import Execution, Experiment, Progress
 from sonde.experiments._forecast import duration
 from sonde.experiments.costs import RunCost
@@ -36,7 +36,7 @@ def shown_plan(
     if execution.shard:
         raise UsageError(f"--plan is that of the whole run; leave out --shard {execution.shard}")
     found = plan(experiment, execution, wanted=wanted, trial=trial, progress=progress)
-    return Shown(found.data, lambda: sys.stdout.writelines(f"{line}\n" for line in _lines(found)))
+    return Shown(found.data, lambda: say(*_lines(found)))
 
 
 def _lines(found: CostPlan) -> Iterator[str]:

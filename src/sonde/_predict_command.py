@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from sonde._shown import Shown, shown
+from sonde.base.terminal import note, say
 
 
 @shown
@@ -45,6 +46,10 @@ def predict(
     else:
         raise UsageError(f"{str(place)!r} is a fine-tuned model of one task; leave out -t, -m and --layer")
     for line in found.skipped:
-        sys.stderr.write(f"skipped: {line}\n")
+        note(f"skipped: {line}")
     data = json.loads(FORMS["json"](found))
-    return Shown({"predictions": data}, lambda: sys.stdout.write(FORMS[form](found)))
+    written = FORMS[form](found)
+    if form == "text":
+        return Shown({"predictions": data}, lambda: say(*written.removesuffix("\n").split("\n")))
+    # For programs, in ASCII: what is written there has escapes of its own.
+    return Shown({"predictions": data}, lambda: sys.stdout.write(written))

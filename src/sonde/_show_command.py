@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sonde._shown import Shown, shown
+from sonde.base.terminal import escaped, say
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -59,9 +60,12 @@ def show(
         )
         for one in found.reads:
             for line in _lines(found, one, tree=tree):
-                console.print(line, markup=False, emoji=False)
+                if isinstance(line, str):
+                    say(line)
+                else:
+                    console.print(line, markup=False, emoji=False)
         if output is not None:
-            console.print(f"page: {output}", markup=False, emoji=False)
+            say(f"page: {output}")
 
     return Shown(_data(found), printed)
 
@@ -81,14 +85,12 @@ def _data(found: Showing) -> dict[str, Any]:
 
 
 def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
-    from sonde.results.formats import legible
-
     way = {
         "causal": "each subword from what stands before it",
         "pll": "each subword from both sides, with the rest of its word hidden",
     }[read.objective]
     where = f"{found.name or Path(found.file).name} ({found.file}, line {found.line})"
-    yield legible(f"{read.model} reads {where}: {read.bits_per_byte:.2f} bits per byte, {way}")
+    yield f"{read.model} reads {where}: {read.bits_per_byte:.2f} bits per byte, {way}"
     yield ""
     yield _coloured(found, read)
     yield ""
@@ -98,7 +100,7 @@ def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
     ):
         line = found.line + found.text.count("\n", 0, row["start"])
         others = ", ".join(repr(one) for one in row["expected"][:3])
-        yield legible(
+        yield (
             f"  line {line}: {row['text']!r} {row['bits']:.1f} bits, rank {row['rank']:,} ({row['kind']}); "
             f"expected {others}"
         )
@@ -114,7 +116,7 @@ def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
         aim = "found" if row["found"] else f"picks {_short(row['picked_text'])}"
         line = found.line + found.text.count("\n", 0, row["asked"])
         asked, expected = _short(row["asked_text"]), _short(row["expected_text"])
-        yield legible(f"    line {line}: {row['relation']}: {asked} -> {expected}, {aim}")
+        yield f"    line {line}: {row['relation']}: {asked} -> {expected}, {aim}"
     if read.arcs.height > _ARCS:
         yield f"    ... {read.arcs.height - _ARCS:,} more; --json has all"
     if tree:
@@ -122,11 +124,11 @@ def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
         yield "Syntax tree, bits of each node:"
         for row in read.nodes.to_dicts():
             part = found.text[row["start"] : row["end"]].split("\n", 1)[0][:40]
-            yield legible(f"  {'  ' * row['depth']}{row['kind']}  {row['bits']:.1f}  {part}")
+            yield f"  {'  ' * row['depth']}{row['kind']}  {row['bits']:.1f}  {part}"
     if found.others:
         yield ""
         names = ", ".join(dict.fromkeys(found.others))
-        yield legible(f"Other functions of the file (--function NAME): {names}")
+        yield f"Other functions of the file (--function NAME): {names}"
     yield ""
 
 
@@ -134,17 +136,19 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
 
 
+def _code(text: str) -> str:
+    return escaped(text, kept="\n\t")
+
+
 def _coloured(found: Showing, read: Read) -> Text:
     """The text; on a terminal the background of a subword says how little it was expected."""
     from rich.text import Text
 
-    from sonde.results.formats import legible
-
     text, at = Text(), 0
     for row in read.tokens.to_dicts():
-        text.append(legible(found.text[at : row["start"]]))
+        text.append(_code(found.text[at : row["start"]]))
         style = next(style for bits, style in _STEPS if not row["bits"] > bits)
-        text.append(legible(found.text[max(at, row["start"]) : row["end"]]), style=style)
+        text.append(_code(found.text[max(at, row["start"]) : row["end"]]), style=style)
         at = max(at, row["end"])
-    text.append(legible(found.text[at:]))
+    text.append(_code(found.text[at:]))
     return text

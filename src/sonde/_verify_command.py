@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sonde._shown import Shown, shown
+from sonde.base.terminal import say
 
 
 @shown
@@ -24,12 +25,12 @@ def verify(
 
     def show() -> None:
         for path, what in found.damaged:
-            typer.echo(f"{path}: {what}")
+            say(f"{path}: {what}")
         if found.unchecked:
             some = ", ".join(found.unchecked[:3]) + (", ..." if len(found.unchecked) > 3 else "")
-            typer.echo(f"not checked, since nothing says what was written: {len(found.unchecked)} ({some})")
+            say(f"not checked, since nothing says what was written: {len(found.unchecked)} ({some})")
         if found.damaged:
-            typer.echo("the same `sonde run` computes what is damaged anew, and nothing else")
-        typer.echo(f"{len(found.intact)} files are as they were written, {len(found.damaged)} are damaged")
+            say("the same `sonde run` computes what is damaged anew, and nothing else")
+        say(f"{len(found.intact)} files are as they were written, {len(found.damaged)} are damaged")
 
     return Shown(dataclasses.asdict(found), show, exit_code=int(bool(found.damaged)))

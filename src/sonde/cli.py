@@ -51,6 +51,7 @@ from sonde._verify_command import verify
 from sonde.base.children import SAFE_PATH
 from sonde.base.error_log import log_beside
 from sonde.base.errors import UsageError
+from sonde.base.terminal import note, say
 
 app = typer.Typer(
     name="sonde",
@@ -195,9 +196,9 @@ def report(
 
     for name in plot or ():
         PLOTS.hand_in(name)
-    with in_step(directory, _say) as folder:
+    with in_step(directory, note) as folder:
         page = build_report(folder)
-    return Shown({"page": page}, lambda: typer.echo(page))
+    return Shown({"page": page}, lambda: say(page))
 
 
 app.command()(card)
@@ -215,9 +216,9 @@ def write_figures(
     from sonde.report import save_figures
     from sonde.store.remote import in_step
 
-    with in_step(directory, _say) as folder:
+    with in_step(directory, note) as folder:
         files = save_figures(folder, names or ())
-    return Shown({"files": files}, lambda: [typer.echo(path) for path in files])
+    return Shown({"files": files}, lambda: say(*files))
 
 
 @app.command(cls=Explained)
@@ -264,8 +265,8 @@ def label(
         workers=workers or cores(),
     )
     files = write_label_files(wanted, task, output)
-    told = "\n".join(f"{one['rows']} rows in {one['file']}" for one in files)
-    return Shown(files[0] if len(files) == 1 else {"files": files}, lambda: typer.echo(told))
+    told = [f"{one['rows']} rows in {one['file']}" for one in files]
+    return Shown(files[0] if len(files) == 1 else {"files": files}, lambda: say(*told))
 
 
 @app.command()
@@ -315,7 +316,7 @@ def convert(
         if weights is None
         else derive(checkpoint, directory, weights, seed=seed)
     )
-    return Shown({"directory": made}, lambda: typer.echo(made))
+    return Shown({"directory": made}, lambda: say(made))
 
 
 @app.command()
@@ -338,20 +339,16 @@ def pretrain(
     """Pre-train a model by recipe, from vocabulary to model card."""
     from sonde.training.pretrain import pretrain as train
 
-    folder = train(recipe, output=output, resume=not fresh, keep_series=keep_series, report=_say)
-    return Shown({"directory": folder}, lambda: typer.echo(folder))
+    folder = train(recipe, output=output, resume=not fresh, keep_series=keep_series, report=note)
+    return Shown({"directory": folder}, lambda: say(folder))
 
 
 app.command("list")(list_names)
 
 
-def _say(line: str) -> None:
-    typer.echo(line, err=True)
-
-
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"sonde {__version__}")
+        say(f"sonde {__version__}")
         raise typer.Exit
 
 
@@ -392,7 +389,8 @@ def main() -> None:
     arguments = sys.argv[1:]
     # Taken wherever it stands, so that every command has it.
     try:
-        sys.exit(ended(lambda: app([one for one in arguments if one != "--debug"]), arguments))
+        given = [one for one in arguments if one != "--debug"]
+        sys.exit(ended(lambda: app(given, standalone_mode=False), arguments))
     finally:
         # At its end Python goes through all that is left, the objects of every library: a second and more.
         gc.freeze()

@@ -1,7 +1,5 @@
 """What a run says of its own length, with seconds that are made up."""
 
-import io
-
 import pytest
 
 from sonde import _console
@@ -119,11 +117,12 @@ def test_durations(seconds: float, expected: str) -> None:
     assert duration(seconds) == expected
 
 
-def test_plain_lines_say_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_lines_say_what_is_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     now = 0.0
     monkeypatch.setattr(_console.time, "monotonic", lambda: now)
-    stream = io.StringIO()
-    with _console.PlainProgress(stream).stage("observing", 1_000) as advance:
+    with _console.PlainProgress().stage("observing", 1_000) as advance:
         now = 20.0
         advance(100)
-    assert "observing: 100/1000 after 20 s, about 3 min left\n" in stream.getvalue()
+    assert "observing: 100/1000 after 20 s, about 3 min left\n" in capsys.readouterr().err

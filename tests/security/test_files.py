@@ -6,6 +6,8 @@ import io
 import json
 import os
 import stat
+import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -155,3 +157,64 @@ def test_every_file_of_a_model_on_the_hub_is_of_one_commit(
     files._commit.cache_clear()
     assert {path.parent.name for path in found if path} == {commits[0]}
     assert asked[0] == ("config.json", "main")
+
+
+def test_archives_whose_members_share_a_name_or_their_bytes(tmp_path: Path) -> None:
+    """Of two members with one name the last is read, once; a member that cannot be read is counted."""
+    wheel, tarball = tmp_path / "a.whl", tmp_path / "a.tgz"
+    with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(wheel, "w") as opened:
+        for number in range(3):
+            opened.writestr("a/twice.py", f"x = {number}\n")
+        opened.writestr("a/locked.py", "x = 1\n")
+        opened.writestr("a/short.py", "x = 1\n" * 1_000)
+    raw = bytearray(wheel.read_bytes())
+    # Encrypted, and of a kind of compression that there is not, as the directory at the end says it.
+    for name, at, value in ((b"a/locked.py", 8, 1), (b"a/short.py", 10, 77)):
+        entry = raw.rfind(b"PK\x01\x02", 0, raw.rfind(name))
+        raw[entry + at] = value
+    wheel.write_bytes(raw)
+    with tarfile.open(tarball, "w:gz") as packed:
+        for number in range(3):
+            info = tarfile.TarInfo("a/twice.py")
+            info.size = 6
+            packed.addfile(info, io.BytesIO(f"x = {number}\n".encode()))
+    for archive, read, left_out in ((wheel, read_zip, {"unreadable": 2}), (tarball, read_tar, {})):
+        intake = Intake()
+        held = [(path, text) for path, text, _ in read(archive, TABLE, intake, lambda path: True)]
+        assert held == [("a/twice.py", "x = 2\n")]
+        assert intake.counts == left_out
+
+
+def few_files(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run sonde where a process may have 64 files open."""
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+        "from sonde.cli import main\nmain()"
+    )
+    environment = os.environ | {"SONDE_CACHE": str(folder / "cache")}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_few_files_may_be_open(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    for number in range(120):
+        file = code / f"p{number % 6}" / f"m{number}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        body = f"    t = v * {number}\n    for s in range({number}):\n        t += s\n    return t\n"
+        file.write_text(f"def w{number}(v, o={number}):\n{body}")
+    model = save_decoder(tmp_path / "model")
+    corpus = ["-c", f"local:{code}", "--limit", "60", "--workers", "2"]
+    labels = few_files(["label", "constructs", "--raw", *corpus, "-o", str(tmp_path / "l.jsonl")], tmp_path)
+    assert labels.returncode == 0, labels.stderr
+    run = few_files(["run", "-m", str(model), *corpus, "-o", str(tmp_path / "run")], tmp_path)
+    assert run.returncode == 0, run.stderr
+    checked = few_files(["verify", str(tmp_path / "run")], tmp_path)
+    assert checked.returncode == 0, checked.stderr

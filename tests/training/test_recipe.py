@@ -70,7 +70,7 @@ def test_what_is_wrong_is_said(recipe_path, old, new, kind, words):
 
 
 def test_a_missing_recipe(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="No such file"):
         read_recipe(tmp_path / "none.toml")
 
 

@@ -188,8 +188,8 @@ class Options(BaseModel):
 
     @field_validator("*", mode="after")
     @classmethod
-    def _not_empty(cls, value: object, info: ValidationInfo) -> object:
-        if value == () and cls.model_fields[str(info.field_name)].default:
+    def _not_empty(cls, value: object) -> object:
+        if value == ():
             raise PydanticCustomError("empty", "empty")
         return value
 

@@ -7,6 +7,7 @@ others as UTF-8. Newlines stay as they are, so that offsets are those of the fil
 from __future__ import annotations
 
 import io
+import os
 import stat
 import tokenize
 from pathlib import Path
@@ -93,12 +94,20 @@ def read_text(file: Path, path: str, intake: Intake) -> str | None:
             return _skip(intake, "not a regular file", path)
         if status.st_size > MAX_BYTES:
             return _skip(intake, "too large", path)
-        with file.open("rb") as handle:
+        with open(file, "rb", opener=_open_itself) as handle:
+            # Another may have been put there meanwhile.
+            if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
+                return _skip(intake, "not a regular file", path)
             # What grows meanwhile, or says that it is empty, is read no further.
             raw = handle.read(MAX_BYTES + 1)
     except OSError:
         return _skip(intake, "unreadable", path)
     return decode(raw, path, intake)
+
+
+def _open_itself(path: str, flags: int) -> int:
+    """Open a file, but no link; a pipe without waiting for its writer."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
 
 
 def _skip(intake: Intake, reason: str, path: str) -> None:

@@ -6,11 +6,10 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from sonde.base.errors import InputError
 from sonde.corpora._dates import day_of
-from sonde.corpora._git_command import git
+from sonde.corpora._git_command import GitRepository
 from sonde.executors import cores
 
 _ENTRY = re.compile(rb"([0-9a-f]{40,64}) \d+ (\d+) (\d+)")
@@ -19,14 +18,12 @@ _TIME = b"committer-time "
 _BLAME = ("blame", "--incremental", "--no-textconv", "-w", "-M", "-C")
 
 
-def last_changes(repository: Path, revision: str) -> dict[str, int]:
+def last_changes(repository: GitRepository, revision: str) -> dict[str, int]:
     """When a commit last changed each path, in seconds since 1970, by the times of the committers.
 
     The whole history is read, since commit dates need not fall along it.
     """
-    log = git(
-        repository, "log", "-z", "-m", "--format=%x01%ct", "--name-only", "--no-renames", revision, "--"
-    )
+    log = repository.git("log", "-z", "-m", "--format=%x01%ct", "--name-only", "--no-renames", revision, "--")
     changed: dict[str, int] = {}
     time, after_stamp = 0, False
     for field in log.split(b"\0"):
@@ -42,29 +39,34 @@ def last_changes(repository: Path, revision: str) -> dict[str, int]:
     return changed
 
 
-def line_days(repository: Path, revision: str, paths: Iterable[str]) -> Iterator[tuple[tuple[int, str], ...]]:
+def line_days(
+    repository: GitRepository, revision: str, paths: Iterable[str]
+) -> Iterator[tuple[tuple[int, str], ...] | None]:
     """For each file the stretches of its lines by the day of the commit that last changed them.
 
     Args:
-        repository: A folder of the repository.
+        repository: The repository.
         revision: The commit.
         paths: Paths in the repository, from its root.
 
     Yields:
-        The first line of each stretch, from 0, and its day, in order.
+        The first line of each stretch, from 0, and its day, in order; None where the repository lacks what
+        the file was before.
 
     Raises:
         InputError: The history was cut off when the repository was fetched, so that times are not known.
     """
-    if git(repository, "rev-parse", "--is-shallow-repository").strip() == b"true":
+    if repository.git("rev-parse", "--is-shallow-repository").strip() == b"true":
         raise InputError(
-            f"corpus 'git:{repository}': its history was cut off when it was fetched, so when lines were "
-            "written is not known; run git fetch --unshallow in it"
+            f"corpus 'git:{repository.path}': its history was cut off when it was fetched, so when lines "
+            "were written is not known; run git fetch --unshallow in it"
         )
-    root = repository / git(repository, "rev-parse", "--show-cdup").decode().rstrip("\n")
 
-    def days(path: str) -> tuple[tuple[int, str], ...]:
-        return _stretches(git(root, *_BLAME, revision, "--", path))
+    def days(path: str) -> tuple[tuple[int, str], ...] | None:
+        try:
+            return _stretches(repository.git(*_BLAME, revision, "--", path))
+        except InputError:
+            return None
 
     with ThreadPoolExecutor(cores()) as several:
         yield from several.map(days, paths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -27,7 +28,8 @@ _SOURCE_ROOT = "src"
 
 def is_project(folder: Path) -> bool:
     """Whether a folder is a project of its own: a git repository, or one with a build file."""
-    return any((folder / marker).exists() for marker in _MARKERS)
+    # `Path` raises where a folder cannot be looked at.
+    return any(os.path.exists(folder / marker) for marker in _MARKERS)  # noqa: PTH110
 
 
 def holds_projects(folder: Path) -> bool:

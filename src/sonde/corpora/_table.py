@@ -16,6 +16,7 @@ _CSV, _LINES, _PARQUET = (".csv", ".tsv"), (".jsonl", ".ndjson"), (".parquet",)
 _DELIMITERS = ",\t;"
 _OTHER_ENCODINGS = (b"\xff\xfe", b"\xfe\xff")
 _BATCH = 256
+_MOST_ROWS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,16 @@ def _parquet(path: Path, corpus: str) -> RowTable:
     from pyarrow import parquet
 
     try:
-        file = parquet.ParquetFile(path)
+        # What is stored once for many rows stays so in memory; what is nested is no text and no label.
+        plain = [one for one in parquet.read_schema(path) if not pyarrow.types.is_nested(one.type)]
+        kinds = (pyarrow.types.is_string, pyarrow.types.is_large_string)
+        words = [one.name for one in plain if any(kind(one.type) for kind in kinds)]
+        file = parquet.ParquetFile(path, read_dictionary=words)
+        if file.metadata.num_rows > _MOST_ROWS:
+            raise InputError(
+                f"corpus {corpus!r}: it holds {file.metadata.num_rows:,} rows, and at most {_MOST_ROWS:,} "
+                "are read; split it"
+            )
         groups = (file.metadata.row_group(place) for place in range(file.metadata.num_row_groups))
         if any(group.total_byte_size > MAX_WHOLE for group in groups):
             raise InputError(
@@ -161,20 +171,22 @@ def _parquet(path: Path, corpus: str) -> RowTable:
             )
     except (pyarrow.ArrowException, OSError) as error:
         raise _no_parquet(corpus, error) from None
-    return RowTable(tuple(file.schema_arrow.names), _parquet_rows(file, corpus), "row")
+    rows = _parquet_rows(file, [one.name for one in plain], corpus)
+    return RowTable(tuple(file.schema_arrow.names), rows, "row")
 
 
-def _parquet_rows(file: Any, corpus: str) -> Iterator[TableRow]:
+def _parquet_rows(file: Any, columns: list[str], corpus: str) -> Iterator[TableRow]:
     import pyarrow
 
     number, left = 0, MAX_WHOLE
     try:
-        for batch in file.iter_batches(batch_size=_BATCH):
-            # What is stored once for many rows is many times as long when it is read.
-            left -= batch.nbytes
-            if left < 0:
-                raise InputError(f"corpus {corpus!r}: it holds more than {MAX_WHOLE:,} bytes; split it")
-            for cells in batch.to_pylist():
+        for batch in file.iter_batches(batch_size=_BATCH, columns=columns):
+            # Row by row: a value that is stored once is as long in each of them.
+            for place in range(batch.num_rows):
+                cells = {name: batch.column(at)[place].as_py() for at, name in enumerate(columns)}
+                left -= sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in cells.values())
+                if left < 0:
+                    raise InputError(f"corpus {corpus!r}: it holds more than {MAX_WHOLE:,} bytes; split it")
                 number += 1
                 yield TableRow(number, cells)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:

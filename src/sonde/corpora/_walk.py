@@ -22,14 +22,14 @@ TEST_FOLDERS = frozenset({"test", "tests", "idle_test", "testdata", "__tests__"}
 
 def is_environment(folder: Path) -> bool:
     """Whether a folder is a virtual environment, by the file that every one holds."""
-    return (folder / "pyvenv.cfg").is_file()
+    return os.path.isfile(folder / "pyvenv.cfg")  # noqa: PTH113  False where the folder cannot be looked at
 
 
 def walk(root: Path, intake: Intake, skip: Callable[[str], bool]) -> Iterator[str]:
     """Paths of the files below a folder, relative to it, with forward slashes, in sorted order.
 
     Hidden folders and virtual environments are left out. Symbolic links are not followed: linked folders
-    are counted here, linked files where they are read.
+    and links in a circle are counted here, linked files where they are read.
 
     Args:
         root: An existing folder.
@@ -50,8 +50,11 @@ def walk(root: Path, intake: Intake, skip: Callable[[str], bool]) -> Iterator[st
             path = f"{folder}/{entry.name}" if folder else entry.name
             if not is_unicode(entry.name):
                 intake.note("name is not Unicode", ascii(path))
-            elif entry.is_symlink() and entry.is_dir():
-                intake.note("symbolic link", path)
+            elif entry.is_symlink():
+                if _names_a_file(entry):
+                    yield path
+                else:
+                    intake.note("symbolic link", path)
             elif entry.is_dir(follow_symlinks=False):
                 hidden = entry.name.startswith(".")
                 if not (hidden or skip(path) or is_environment(Path(entry.path))):
@@ -59,6 +62,14 @@ def walk(root: Path, intake: Intake, skip: Callable[[str], bool]) -> Iterator[st
             else:
                 yield path
         pending.extend(reversed(below))
+
+
+def _names_a_file(link: os.DirEntry[str]) -> bool:
+    """Whether a link leads to a file or nowhere, and neither to a folder nor in a circle."""
+    try:
+        return not link.is_dir()
+    except OSError:
+        return False
 
 
 _PROSE = {"text"}

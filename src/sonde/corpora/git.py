@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
-import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import MAX_BYTES, decode, is_unicode
-from sonde.corpora._git_command import ENVIRONMENT, command, git
+from sonde.corpora._git_command import GitRepository, is_repository, open_repository
 from sonde.corpora._git_dates import in_characters, last_changes, line_days
 from sonde.corpora._layout import Packages
 from sonde.corpora._walk import language_of, suffix_table
 
 _REGULAR = ("100644", "100755")
+_MISSING = "missing in the repository"
+_MOST_AT_ONCE, _MOST_NUMBER = 20_000_000, 1_000
+"""Bytes and number of the files that one call of git is asked for."""
+
+
+class _Blob(NamedTuple):
+    """Hash and bytes of a file."""
+
+    name: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +85,9 @@ class Git:
 
     ``git:FOLDER/*`` reads every repository of a folder, their paths below their names. ``since`` keeps the
     files that a commit on or after the date (UTC where no zone is given) touched: code that a model trained
-    before that date cannot have read in this form; ``until`` those that none touched after it. Submodules and
-    symbolic links are skipped.
+    before that date cannot have read in this form; ``until`` those that none touched after it. Submodules,
+    symbolic links and what the repository lacks (a partial clone) are skipped and counted. What the
+    repository configures is not obeyed, and nothing is fetched.
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
@@ -103,7 +116,7 @@ def _files(argument: str, languages: tuple[str, ...], intake: Intake, *, dated: 
     if request.path.name != "*":
         yield from _repository(argument, request, languages, intake, dated=dated)
         return
-    found = [path for path in sorted(request.path.parent.glob("*")) if _is_repository(path)]
+    found = [path for path in sorted(request.path.parent.glob("*")) if is_repository(path)]
     if not found:
         raise InputError(
             f"corpus 'git:{argument}': no folder of {str(request.path.parent)!r} is a repository"
@@ -116,28 +129,33 @@ def _files(argument: str, languages: tuple[str, ...], intake: Intake, *, dated: 
             )
 
 
-def _is_repository(path: Path) -> bool:
-    """Whether a folder is a repository itself: with a checkout, or bare."""
-    return (path / ".git").exists() or ((path / "objects").is_dir() and (path / "HEAD").is_file())
-
-
 def _repository(
     argument: str, request: _Request, languages: tuple[str, ...], intake: Intake, *, dated: bool
 ) -> Iterator[SourceFile]:
     if not request.path.is_dir():
         raise InputError(f"corpus 'git:{argument}': no folder {str(request.path)!r}")
-    commit = git(request.path, "rev-parse", "--verify", "--end-of-options", f"{request.revision}^{{commit}}")
+    with open_repository(request.path) as repository:
+        yield from _revision(repository, request, languages, intake, dated=dated)
+
+
+def _revision(
+    repository: GitRepository, request: _Request, languages: tuple[str, ...], intake: Intake, *, dated: bool
+) -> Iterator[SourceFile]:
+    commit = repository.git("rev-parse", "--verify", "--end-of-options", f"{request.revision}^{{commit}}")
     revision = commit.decode().strip()
     table = suffix_table(languages)
-    listed = _tree(request.path, revision, intake)
+    listed = _tree(repository, revision, intake)
     if request.since is not None or request.until is not None:
-        changed = last_changes(request.path, revision)
+        changed = last_changes(repository, revision)
         listed = {path: blob for path, blob in listed.items() if request.takes(changed, path)}
     wanted = {path: blob for path, blob in sorted(listed.items()) if language_of(path, table)}
     packages = Packages.of(wanted)
     name = request.path.resolve().name.removesuffix(".git")
-    days = line_days(request.path, revision, wanted) if dated else iter(() for _ in wanted)
-    for (path, raw), lines in zip(_contents(request.path, wanted), days, strict=True):
+    days = line_days(repository, revision, wanted) if dated else iter(() for _ in wanted)
+    for (path, raw), lines in zip(_contents(repository, wanted), days, strict=True):
+        if raw is None or lines is None:
+            intake.note(_MISSING if raw is None else "its history is missing", path)
+            continue
         language = language_of(path, table)
         text = decode(raw, path, intake)
         if text is not None and language is not None:
@@ -152,47 +170,81 @@ def _repository(
             )
 
 
-def _tree(repository: Path, revision: str, intake: Intake) -> dict[str, str]:
+def _tree(repository: GitRepository, revision: str, intake: Intake) -> dict[str, _Blob]:
     """Path to blob of the revision's regular files that are small enough to be code."""
-    found: dict[str, str] = {}
-    for row in git(repository, "ls-tree", "-r", "-z", "-l", "--full-tree", revision).split(b"\0"):
-        if not row:
-            continue
-        head, _, raw_path = row.partition(b"\t")
-        mode, _, blob, size = head.decode().split()
+    found: dict[str, _Blob] = {}
+    for mode, blob, size, raw_path in _rows(repository, revision, intake):
         path = os.fsdecode(raw_path)
         if not is_unicode(path):
             intake.note("name is not Unicode", ascii(path))
         elif mode not in _REGULAR:
             intake.note("submodule" if mode == "160000" else "symbolic link", path)
+        elif not size.isdigit():
+            intake.note(_MISSING, path)
         elif int(size) > MAX_BYTES:
             intake.note("too large", path)
         else:
-            found[path] = blob
+            found[path] = _Blob(blob, int(size))
     return found
 
 
-def _contents(repository: Path, blobs: dict[str, str]) -> Iterator[tuple[str, bytes]]:
-    """Path and bytes of the blobs, through one git process."""
-    with subprocess.Popen(
-        command(repository, "cat-file", "--batch"),
-        env=os.environ | ENVIRONMENT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        assert process.stdin is not None and process.stdout is not None
-        for path, blob in blobs.items():
-            process.stdin.write(f"{blob}\n".encode())
-            process.stdin.flush()
-            head = process.stdout.readline().split()
-            if len(head) != 3:
-                raise InputError(
-                    f"corpus 'git:{repository}': object {blob} of {path} is missing; fetch it first"
-                )
-            raw = process.stdout.read(int(head[2]))
-            process.stdout.read(1)
-            yield path, raw
+def _rows(repository: GitRepository, revision: str, intake: Intake) -> Iterator[tuple[str, str, str, bytes]]:
+    """Mode, object, size and path of all files; where folders are missing, of those in the others."""
+    try:
+        yield from _listed(repository, "-r", "--full-tree", revision)
+        return
+    except InputError:
+        # Git ends at the first folder that it lacks: so they are gone through one by one.
+        pending = [(b"", f"{revision}^{{tree}}")]
+    while pending:
+        folder, tree = pending.pop()
+        try:
+            level = _listed(repository, tree)
+        except InputError:
+            intake.note(_MISSING, ascii(os.fsdecode(folder))[1:-1] or revision)
+            continue
+        for mode, blob, size, name in level:
+            if mode == "040000":
+                pending.append((folder + name + b"/", blob))
+            else:
+                yield mode, blob, size, folder + name
+
+
+def _listed(repository: GitRepository, *which: str) -> list[tuple[str, str, str, bytes]]:
+    rows = (row.partition(b"\t") for row in repository.git("ls-tree", "-z", "-l", *which).split(b"\0") if row)
+    heads = ((head.decode().split(), name) for head, _, name in rows)
+    return [(mode, blob, size, name) for (mode, _, blob, size), name in heads]
+
+
+def _contents(repository: GitRepository, blobs: Mapping[str, _Blob]) -> Iterator[tuple[str, bytes | None]]:
+    """Path and bytes of the blobs, some megabytes at a time; None of what is missing or damaged."""
+    some: list[str] = []
+    for path in blobs:
+        some.append(path)
+        if sum(blobs[one].size for one in some) > _MOST_AT_ONCE or len(some) == _MOST_NUMBER:
+            yield from _read_blobs(repository, some, blobs)
+            some = []
+    yield from _read_blobs(repository, some, blobs)
+
+
+def _read_blobs(
+    repository: GitRepository, paths: Sequence[str], blobs: Mapping[str, _Blob]
+) -> Iterator[tuple[str, bytes | None]]:
+    names = [blobs[path].name for path in paths]
+    with suppress(InputError):
+        answer = io.BytesIO(repository.git("cat-file", "--batch", given="".join(f"{one}\n" for one in names)))
+        heads = (answer.readline().split() for _ in names)
+        contents = [answer.read(int(head[2]) + 1)[:-1] if len(head) == 3 else None for head in heads]
+        if [None if one is None else len(one) for one in contents] == [blobs[one].size for one in paths]:
+            yield from zip(paths, contents, strict=True)
+            return
+    # Where one is damaged, the answer about all of them is.
+    for path in paths:
+        try:
+            raw = repository.git("cat-file", "blob", blobs[path].name)
+        except InputError:
+            raw = b""
+        yield path, raw if len(raw) == blobs[path].size else None
 
 
 source = Git()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 from sonde.base.checked import Help, check_fields, from_table
-from sonde.base.errors import InputError, UsageError
+from sonde.base.errors import UsageError
 from sonde.base.fingerprint import ADDED
 from sonde.base.options import AnyDevice, Count, OneOf, Option
 from sonde.base.times import seconds_of
+from sonde.base.toml import read_toml
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.lenses import DEFAULT_LENS
@@ -84,6 +84,9 @@ class Experiment:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        for name in ("models", "lenses", "corpora"):
+            if not getattr(self, name):
+                raise UsageError(f"{name} = () names nothing; leave it out for the default")
 
     @property
     def seed(self) -> int:
@@ -173,15 +176,9 @@ def load_experiment(path: Path) -> Experiment:
     Raises:
         InputError: The file is missing or is not TOML.
         UnknownNameError: A key that no experiment has; the nearest is named.
-        UsageError: A value of the wrong type.
+        UsageError: A value of the wrong type, or an empty list.
     """
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"experiment {str(path)!r}: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"experiment {str(path)!r}: not TOML: {error}") from error
-    return experiment_of(table, str(path))
+    return experiment_of(read_toml(path, "experiment"), str(path))
 
 
 _TABLES: Mapping[str, type[Selection | CaptureOptions]] = {"selection": Selection, "capture": CaptureOptions}

@@ -145,7 +145,7 @@ def several(what: str, names: Names | None) -> tuple[str, ...] | None:
         return None
     if isinstance(names, str | os.PathLike):
         names = (names,)
-    if not names:
+    if not names or "" in names:
         raise UsageError(f"{what} = {names!r} names nothing; leave it out for the default")
     try:
         return tuple(os.fspath(name) for name in names)

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from sonde import __version__
-from sonde.results.formats import legible
+from sonde.base.terminal import escaped
 from sonde.results.words import figures, standing
 
 _LONGEST = 40
@@ -141,13 +141,13 @@ def as_text(found: Predictions) -> str:
         )
         for one in found.functions
     ]
-    shown = [[legible(cell) for cell in row] for row in rows]
+    shown = [[escaped(cell) for cell in row] for row in rows]
     widths = [max(map(len, held)) for held in zip(*shown, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in shown
     ]
-    return "\n".join([*lines, "", *map(said_of, found.probes), *_counted(found)]) + "\n"
+    return "\n".join([*lines, "", *map(escaped, map(said_of, found.probes)), *_counted(found)]) + "\n"
 
 
 def _short(text: str) -> str:

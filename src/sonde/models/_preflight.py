@@ -17,6 +17,7 @@ from sonde.models._family import Capabilities, ModelSpec, SpecialTokens
 from sonde.models._files import JSON_LIMIT, check_size, file_of, read_object, small_files
 from sonde.models._headers import read_header
 from sonde.models._resolve import locate
+from sonde.models._sizes import check_sizes
 
 _VOCABULARIES = (
     *("tokenizer.json", "vocab.json", "vocab.txt", "merges.txt"),
@@ -31,7 +32,8 @@ def check_config(spec: ModelSpec) -> None:
     """Hold the files that transformers will parse to their bounds, and the configuration to its form.
 
     Raises:
-        InputError: A file is too large, or the configuration is missing, damaged or of an unknown type.
+        InputError: A file is too large, or the configuration is missing, damaged, of an unknown
+            type, or of sizes that no model has.
     """
     place = locate(spec)
     path = file_of(place, "config.json")
@@ -43,6 +45,7 @@ def check_config(spec: ModelSpec) -> None:
     for file in small_files(path.parent):
         check_size(file, spec.name, _VOCABULARY_LIMIT if file.name in _VOCABULARIES else JSON_LIMIT)
     config = read_object(path, spec.name)
+    check_sizes(config, spec.name)
     if file_of(place, "adapter_config.json") is not None:
         raise InputError(
             f"model {spec.name!r}: beside its config.json stands an adapter_config.json, and transformers "

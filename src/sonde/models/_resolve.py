@@ -6,6 +6,7 @@ A model behind a server is known by name alone, and asked in words alone.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -111,7 +112,7 @@ def hub_name(folder: Path) -> str:
 
 
 def _is_hub_name(name: str) -> bool:
-    return not name.startswith((".", "/", "~")) and name.count("/") <= 1 and "\\" not in name
+    return not name.startswith(".") and bool(re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name, re.ASCII))
 
 
 def _neighbours(name: str) -> list[str]:

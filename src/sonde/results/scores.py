@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from sonde.base.errors import InputError
 from sonde.results.columns import Columns, schema_of
 from sonde.results.dimensions import DIMENSIONS, REASON, Dimensions
 from sonde.results.schema1 import from_schema1, is_schema1, slice_of
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from sonde.results.contributions import Contributions
 
 SCHEMA_VERSION = 2
+
+_MOST_ROWS = 5_000_000
+"""A run has some thousand numbers; a file of some kilobytes may promise a thousand million."""
 
 SCORES_COLUMNS: Columns = {
     "model": (pl.String, "the model, as named by the user"),
@@ -198,7 +202,14 @@ def scores_frame(scores: Iterable[Score]) -> pl.DataFrame:
 
 
 def read_scores(path: Path) -> pl.DataFrame:
-    """A file of scores as a table in `SCORES_SCHEMA`, whatever version wrote it."""
+    """A file of scores as a table in `SCORES_SCHEMA`, whatever version wrote it.
+
+    Raises:
+        InputError: It promises more rows than any run writes.
+    """
+    rows = pl.scan_parquet(path).select(pl.len()).collect().item()
+    if rows > _MOST_ROWS:
+        raise InputError(f"{path} holds {rows:,} rows, which no run writes")
     return known_columns(pl.read_parquet(path))
 
 

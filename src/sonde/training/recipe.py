@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -12,7 +11,8 @@ from typing import Annotated, Any
 from annotated_types import Ge, Gt, Lt
 
 from sonde.base.checked import Checked, from_table
-from sonde.base.errors import InputError, UsageError
+from sonde.base.errors import UsageError
+from sonde.base.toml import read_toml
 from sonde.base.values import Count, OneOf, Positive, PositiveShare, Whole
 from sonde.training.optimiser import OptimiserConfig
 from sonde.training.precision import PRECISIONS
@@ -235,12 +235,7 @@ def read_recipe(path: Path) -> Recipe:
         InputError: There is no such file, or it is not TOML.
         UsageError: A field is unknown, missing, of the wrong kind or out of range.
     """
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"recipe {str(path)!r}: no such file; see the folder recipes/") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"recipe {str(path)!r} is not TOML: {error}") from error
+    raw = read_toml(path, "recipe", empty_lists=True)
     try:
         tables = {name: from_table(kind, raw.get(name, {}), name) for name, kind in _TABLES.items()}
         whole = {"name": path.stem, **raw, **tables, "data": _data(raw.get("data", {}))}

@@ -11,7 +11,6 @@ The lower end of the interval has to be at least that, so that chance alone seld
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +18,8 @@ from typing import Annotated, Any
 from annotated_types import Ge
 
 from sonde.base.checked import Checked, Help, from_table
-from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.toml import read_toml
 
 TABLE = "require"
 
@@ -58,16 +58,11 @@ def read_requirements(path: Path) -> tuple[Requirement, ...]:
     """The requirements of a file.
 
     Raises:
-        InputError: The file cannot be read.
+        InputError: The file cannot be read, or is no TOML.
         UnknownNameError: A key that there is not; the nearest is named.
-        UsageError: It is no TOML, requires nothing, or a value cannot be what it is.
+        UsageError: It requires nothing, or a value cannot be what it is.
     """
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"requirements {str(path)!r}: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"requirements {str(path)!r}: {error}") from error
+    table = read_toml(path, "requirements")
     for key in table:
         if key != TABLE:
             raise UnknownNameError("table", key, [TABLE]).located(str(path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -14,6 +13,7 @@ from markupsafe import Markup
 
 import sonde
 from sonde.base.errors import InputError
+from sonde.base.terminal import note as note_line
 from sonde.report._any_lens.explorer import EXPLORER, Explorer
 from sonde.report._any_lens.explorer import title as explorer_title
 from sonde.report._any_lens.joined import JOINED, Joined
@@ -56,7 +56,7 @@ _OVER_LENSES: Mapping[str, tuple[Callable[[], Plot], Title]] = {
 
 
 def _to_stderr(line: str) -> None:
-    sys.stderr.write(f"sonde: {line}\n")
+    note_line(f"sonde: {line}")
 
 
 def build_report(directory: Path, note: Callable[[str], None] = _to_stderr, *, figures: bool = False) -> Path:

@@ -1,0 +1,67 @@
+"""Sizes that a configuration asks for, held to what any model has: a line in place of a full memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sonde.base.errors import InputError
+
+_MOST: Mapping[str, int] = {
+    r"(.*_)?vocab_size(_.*)?|bigram_vocab.*": 10_000_000,
+    r"(n|num|encoder|decoder)(_.*)?_(layers?|blocks?|stages?)|(encoder|decoder)_layers|.*_layers?": 1_000,
+    r".*_(heads?|groups?)": 100_000,
+    r".*_(experts?|experts_.*)": 100_000,
+    r".*(position_embeddings|positions?|_ctx|_seq_?len(gth)?|_buckets|_distance)": 100_000_000,
+    r"(.*_)?(size|dim|embd|d_model|d_ff|d_kv|n_inner|rank|width|channels)|d_.*": 1_000_000,
+}
+"""Largest value by a form of the name; the largest models that are published have a hundredth of these."""
+
+_HIDDEN = ("hidden_size", "d_model", "n_embd")
+_MOST_NUMBERS = 10**11
+"""Numbers in the embeddings, or in the matrices of one layer."""
+
+
+def check_sizes(config: Mapping[str, Any], model: str) -> None:
+    """Hold a configuration to sizes that a model can have.
+
+    Args:
+        config: As its file says it.
+        model: Name of the model, for messages.
+
+    Raises:
+        InputError: A size is larger.
+    """
+    for where, table in _tables(config, ""):
+        sizes = {name: value for name, value in table.items() if _is_number(value)}
+        for name, value in sizes.items():
+            most = next((most for form, most in _MOST.items() if re.fullmatch(form, name)), None)
+            if most is not None and not value <= most:
+                raise InputError(
+                    f"model {model!r}: its config.json asks for {where}{name} = {_short(value)}, and at most "
+                    f"{most:,} can be read; the configuration is damaged or made to harm"
+                )
+        hidden = max((sizes[name] for name in _HIDDEN if name in sizes), default=0)
+        for name in ("vocab_size", "intermediate_size", "d_ff", "n_inner", "ffn_dim"):
+            if sizes.get(name, 0) * hidden > _MOST_NUMBERS:
+                raise InputError(
+                    f"model {model!r}: its config.json asks for {where}{name} = {_short(sizes[name])} by "
+                    f"{_short(hidden)} numbers, and at most {_MOST_NUMBERS:,} can be read; the configuration "
+                    "is damaged or made to harm"
+                )
+
+
+def _tables(config: Mapping[str, Any], where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield where, config
+    for name, value in config.items():
+        if isinstance(value, dict):
+            yield from _tables(value, f"{where}{name}.")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _short(value: float) -> str:
+    return f"{value:,}" if abs(value) < 10**18 else f"{value:.0e}" if value < 1e300 else "a number beyond all"

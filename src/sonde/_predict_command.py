@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from sonde._shown import Shown, shown
+from sonde._shown import Shown, with_addresses
 
 
-@shown
+@with_addresses("place")
 def predict(
     place: Annotated[
         Path,

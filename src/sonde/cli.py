@@ -46,7 +46,7 @@ from sonde._options import (
 )
 from sonde._predict_command import predict
 from sonde._show_command import show
-from sonde._shown import Shown, shown
+from sonde._shown import Shown, shown, with_addresses
 from sonde._verify_command import verify
 from sonde.base.children import SAFE_PATH
 from sonde.base.errors import UsageError
@@ -69,7 +69,7 @@ app.command()(compare)
 
 
 @app.command(cls=Explained)
-@shown
+@with_addresses("output")
 @with_lens_flags
 def run(
     file: FromFile = None,
@@ -184,7 +184,7 @@ def run(
 
 
 @app.command()
-@shown
+@with_addresses("directory")
 def report(
     directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
     plot: Annotated[
@@ -194,10 +194,11 @@ def report(
     """Build the page of a finished run again."""
     from sonde.report import PLOTS, build_report
     from sonde.store.remote import in_step
+    from sonde.store.rundir import PAGE
 
     for name in plot or ():
         PLOTS.hand_in(name)
-    with in_step(directory, _say) as folder:
+    with in_step(directory, _say, outputs=PAGE) as folder:
         page = build_report(folder)
     return Shown({"page": page}, lambda: typer.echo(page))
 
@@ -206,7 +207,7 @@ app.command()(card)
 
 
 @app.command("figures")
-@shown
+@with_addresses("directory")
 def write_figures(
     directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
     names: Annotated[
@@ -216,8 +217,9 @@ def write_figures(
     """Write charts as SVG, PDF and PNG and tables as CSV and LaTeX into the folder figures/ of a run."""
     from sonde.report import save_figures
     from sonde.store.remote import in_step
+    from sonde.store.rundir import FIGURES
 
-    with in_step(directory, _say) as folder:
+    with in_step(directory, _say, outputs=FIGURES) as folder:
         files = save_figures(folder, names or ())
     return Shown({"files": files}, lambda: [typer.echo(path) for path in files])
 
@@ -227,7 +229,9 @@ def write_figures(
 def label(
     task: Annotated[list[str], typer.Argument(help="See `sonde list tasks`; a corpus is read once for all.")],
     corpus: Annotated[list[str], typer.Option("-c", "--corpus", help="A corpus by name.")],
-    output: Annotated[str, typer.Option("-o", "--output", help="File to write; {task} stands for the task.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="File to write; {task} stands for the task.")
+    ],
     language: Languages = None,
     unit: Unit = None,
     limit: Limit = None,
@@ -265,7 +269,7 @@ def label(
         address=address or "",
         workers=workers or cores(),
     )
-    files = write_label_files(wanted, task, output)
+    files = write_label_files(wanted, task, str(output))
     told = "\n".join(f"{one['rows']} rows in {one['file']}" for one in files)
     return Shown(files[0] if len(files) == 1 else {"files": files}, lambda: typer.echo(told))
 

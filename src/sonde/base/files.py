@@ -54,3 +54,18 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         raise StoreError(
             f"cannot write {path}: {reason}; finished results are kept, free space and run again"
         ) from error
+
+
+def linked(source: Path, target: Path) -> bool:
+    """Give a file a second name, in place of whatever had it; False where the file systems do not."""
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.unlink(missing_ok=True)
+        os.link(source, temporary)
+        temporary.replace(target)
+        # Two names of one file are not renamed over each other.
+        temporary.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True

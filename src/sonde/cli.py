@@ -194,11 +194,10 @@ def report(
     """Build the page of a finished run again."""
     from sonde.report import PLOTS, build_report
     from sonde.store.remote import in_step
-    from sonde.store.rundir import PAGE
 
     for name in plot or ():
         PLOTS.hand_in(name)
-    with in_step(directory, _say, outputs=PAGE) as folder:
+    with in_step(directory, _say, outputs=["report.html"]) as folder:
         page = build_report(folder)
     return Shown({"page": page}, lambda: typer.echo(page))
 
@@ -217,9 +216,8 @@ def write_figures(
     """Write charts as SVG, PDF and PNG and tables as CSV and LaTeX into the folder figures/ of a run."""
     from sonde.report import save_figures
     from sonde.store.remote import in_step
-    from sonde.store.rundir import FIGURES
 
-    with in_step(directory, _say, outputs=FIGURES) as folder:
+    with in_step(directory, _say, outputs=["figures/*"]) as folder:
         files = save_figures(folder, names or ())
     return Shown({"files": files}, lambda: [typer.echo(path) for path in files])
 

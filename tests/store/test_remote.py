@@ -7,14 +7,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fsspec  # pyright: ignore[reportMissingTypeStubs]
 import polars as pl
 import pytest
-from moto.server import ThreadedMotoServer
 
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.store import address as addresses
@@ -25,40 +23,7 @@ from sonde.store.receipts import verify, write_with_receipt
 from sonde.store.remote import fetched, in_step
 from sonde.store.remote_folder import Remote
 
-
-def silent(_: str) -> None:
-    return
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    """The address of a bucket on a server of this machine."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        patch.setenv("AWS_ACCESS_KEY_ID", "a-name-for-the-test")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "a-key-for-the-test")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        fsspec.filesystem("s3", skip_instance_cache=True).mkdir("bucket")
-        yield "s3://bucket"
-    server.stop()
-
-
-@pytest.fixture(params=["memory", "file", "s3"])
-def address(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A folder of each kind of store, and a cache of the test's own."""
-    computer(1, tmp_path, monkeypatch)
-    monkeypatch.setattr(lease, "EXPIRY_SECONDS", 2.0)
-    places = {"memory": "memory:/", "file": f"file://{tmp_path / 'store'}"}
-    begin = places.get(request.param) or request.getfixturevalue("s3")
-    return f"{begin}/{request.node.name.replace('[', '-').rstrip(']')}"
-
-
-def computer(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Be another computer, which has no local copy of anything yet."""
-    monkeypatch.setenv("SONDE_CACHE", str(tmp_path / f"cache-{number}"))
+from .conftest import computer, silent
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -225,12 +225,9 @@ class Run:
 
     @property
     def page(self) -> Path:
-        """The page, one file that needs no network; built where it is missing or older than the run."""
+        """The page, one file that needs no network; built where it is missing, damaged or of an earlier run."""
         held = self._data.directory
-        made = [path.stat().st_mtime_ns for path in (held.summary, held.scores) if path.is_file()]
-        if not held.report.is_file() or held.report.stat().st_mtime_ns < max(made, default=0):
-            return build_report(self.directory)
-        return held.report
+        return held.report if held.page_is_current() else build_report(self.directory)
 
     def __repr__(self) -> str:
         corpora = dict.fromkeys(str(corpus["name"]) for corpus in self.summary.get("corpus") or ())

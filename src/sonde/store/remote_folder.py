@@ -263,9 +263,10 @@ class Remote:
         """Remove here what does not lie there, such as a page that was never sent."""
         signed = signed_files(self.local)
         here = {*signed, *unsigned_files(self.local, signed)}
-        for name, (folder, relative) in signed.items():
-            if name not in self._same:
-                (folder / FOLDER / f"{relative}.json").unlink(missing_ok=True)
+        for folder, relative in signed.values():
+            receipt = folder / FOLDER / f"{relative}.json"
+            if receipt.relative_to(self.local).as_posix() not in self._same:
+                receipt.unlink(missing_ok=True)
         for name in here.difference(self._same):
             (self.local / name).unlink(missing_ok=True)
 

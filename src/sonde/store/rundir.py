@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError
-from sonde.base.fingerprint import hash_text
+from sonde.base.errors import InputError, StoreError
+from sonde.base.fingerprint import fingerprint, hash_text
 from sonde.base.secrets import without_secrets
 from sonde.store.copies import shown
-from sonde.store.receipts import must_be_intact, write_with_receipt
+from sonde.store.receipts import must_be_intact, read_receipt, write_with_receipt
 
 CARD_FILES = ("card.json", "card.md")
 COMPARISON_FILES = ("comparison.*", "moved.parquet", "series.parquet")
-FIGURES = ("figures/*",)
-PAGE = ("report.html",)
-"""Patterns of what commands write that read a run."""
+"""Patterns of what a card and a comparison write."""
 
 _LONGEST_SLUG = 120
 _LARGEST_SUMMARY = 256 << 20
@@ -130,6 +128,22 @@ class RunDirectory:
     def report(self) -> Path:
         """The page."""
         return self.root / "report.html"
+
+    def page_is_current(self) -> bool:
+        """Whether the page is there as it was written, and of the present summary and scores.
+
+        Contents say it: a clock that was set back makes what is newer look older.
+        """
+        try:
+            receipt = read_receipt(self.root, self.report.name)
+            return receipt is not None and receipt.key == self.page_key() and self.holds(self.report)
+        except StoreError:
+            return False
+
+    def page_key(self) -> str:
+        """Fingerprint of what the page is drawn from: summary and scores, by their receipts."""
+        found = [read_receipt(self.root, path.name) for path in (self.summary, self.scores)]
+        return fingerprint("page", *(one.content if one else "" for one in found))
 
     @property
     def card(self) -> Path:

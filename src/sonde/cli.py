@@ -227,9 +227,7 @@ def write_figures(
 def label(
     task: Annotated[list[str], typer.Argument(help="See `sonde list tasks`; a corpus is read once for all.")],
     corpus: Annotated[list[str], typer.Option("-c", "--corpus", help="A corpus by name.")],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="File to write; {task} stands for the task.")
-    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file; {task} stands for the task.")],
     language: Languages = None,
     unit: Unit = None,
     limit: Limit = None,

@@ -225,7 +225,7 @@ class Run:
 
     @property
     def page(self) -> Path:
-        """The page, one file that needs no network; built where it is missing, damaged or of an earlier run."""
+        """The page, one file that needs no network; built where it is missing, damaged or of before."""
         held = self._data.directory
         return held.report if held.page_is_current() else build_report(self.directory)
 

@@ -162,8 +162,13 @@ def test_a_clock_that_was_set_back_changes_no_lease(address: str, monkeypatch: p
     place = Place(address)
     with in_step(Path(address), silent) as folder:
         write_with_receipt(folder, "run.json", "{}")
-        earlier = SimpleNamespace(now=lambda zone: datetime.datetime.now(zone).replace(year=2000))
-        monkeypatch.setattr(lease, "datetime", SimpleNamespace(datetime=earlier, UTC=datetime.UTC))
+
+        class Earlier(datetime.datetime):
+            @classmethod
+            def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:
+                return datetime.datetime.now(tz).replace(year=2000)
+
+        monkeypatch.setattr(lease, "datetime", SimpleNamespace(datetime=Earlier, UTC=datetime.UTC))
         with pytest.raises(UsageError, match="is in use by process"), in_step(Path(address), silent):
             pytest.fail("two writers")
     dead = lease.Lease(place.system, f"{place.root}/{lease.NAME}", address, expiry=2.0)

@@ -234,8 +234,9 @@ class Remote:
         files = self._files or {}
         there = [name for name in files if name in self._objects]
         for name in before:
-            # What is only missing there is sent again by a writer.
-            if self._is_listed and (name not in files or (name not in self._objects and not writes)):
+            # A writer keeps what is missing there, or not listed any more, and sends it again.
+            is_there, is_listed = name in self._objects, name in files
+            if not (is_there or is_listed if writes else is_there and is_listed):
                 (self.local / name).unlink(missing_ok=True)
         trusted = {} if anew else before
         self._same = {name: one for name in there if (one := self._unchanged(name, trusted)) is not None}

@@ -320,7 +320,11 @@ class Remote:
         one = read_same(self.beside, self.address).get(name) if self.beside is not None else None
         if self.beside is None or one is None or one.there != self._objects[name] or one.content != wanted:
             return False
-        return linked(self.beside / name, target) and hash_file(target) == wanted
+        if linked(self.beside / name, target) and hash_file(target) == wanted:
+            return True
+        # What is written into a second name of a file would be written into the file.
+        target.unlink(missing_ok=True)
+        return False
 
     def _is_within(self, name: str) -> bool:
         """Whether a path stays inside the copy, also through links."""

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from sonde._shown import Shown, shown
+from sonde._shown import Shown, with_addresses
 from sonde.base.terminal import note, say
 
 
-@shown
+@with_addresses("directory")
 def card(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
     require: Annotated[
@@ -28,11 +28,11 @@ def card(
     from sonde.report import build_card, entry_line, outcome_line
     from sonde.report import junit as junit_xml
     from sonde.store.remote import in_step
-    from sonde.store.rundir import RunDirectory
+    from sonde.store.rundir import CARD_FILES, RunDirectory
 
     if junit is not None and require is None:
         raise UsageError("--junit writes outcomes of requirements; give --require FILE as well")
-    with in_step(directory, note) as folder:
+    with in_step(directory, note, outputs=CARD_FILES) as folder:
         found = build_card(folder, require)
     files = [RunDirectory(folder).card, RunDirectory(folder).card_section]
     if junit is not None:

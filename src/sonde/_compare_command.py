@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from sonde._shown import Shown, shown
+from sonde._shown import Shown, with_addresses
 
 
-@shown
+@with_addresses("directories", "output")
 def compare(
     directories: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="Folders of runs; of one, the models inside it.")
@@ -30,18 +30,10 @@ def compare(
 ) -> Shown:
     """Hold models against each other on the same items: what got better, worse, or cannot be told."""
     from sonde._console import comparison_data, print_comparison, progress
-    from sonde.experiments.comparing import compare as held_against
-    from sonde.experiments.comparing import default_output, write_comparison, write_series
+    from sonde.facade.compared import write_compared
     from sonde.lenses import LENSES
-    from sonde.report import build_comparison
-    from sonde.store.remote import fetched
 
     for lens in lenses or ():
         LENSES.hand_in(lens)
-    directories = [fetched(one) for one in directories]
-    found = held_against(directories, progress(), series=series)
-    folder = write_comparison(found, output or default_output(directories))
-    if series:
-        write_series(directories, series, folder)
-    page = build_comparison(folder)
+    folder, page = write_compared(directories, output, series, progress())
     return Shown(comparison_data(folder, page), lambda: print_comparison(folder, page))

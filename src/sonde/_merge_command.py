@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from sonde._shown import Shown, shown
+from sonde._shown import Shown, with_addresses
 
 
-@shown
+@with_addresses("directories", "output")
 def merge(
     directories: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="Folders of all shards, in any order.")

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from sonde._shown import Shown, shown
+from sonde._shown import Shown, with_addresses
 from sonde.base.terminal import note, say
 
 
-@shown
+@with_addresses("place")
 def predict(
     place: Annotated[
         Path,

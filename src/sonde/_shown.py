@@ -10,14 +10,16 @@ import functools
 import inspect
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sonde._options import with_parameters
+from sonde.base.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,27 @@ _Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, a
 
 
 def shown(command: Callable[..., Shown]) -> Callable[..., None]:
-    """A command that prints what it found, with the option ``--json``."""
+    """A command that prints what it found, with the option ``--json``; its paths are of this machine."""
+    return with_addresses()(command)
 
+
+def with_addresses(*names: str) -> Callable[[Callable[..., Shown]], Callable[..., None]]:
+    """Make a command, as `shown` does, of which some parameters may be addresses (``s3://bucket/run``).
+
+    Args:
+        names: These parameters. In place of another path an address would be a folder named ``s3:``.
+    """
+
+    def made(command: Callable[..., Shown]) -> Callable[..., None]:
+        return _shown(command, frozenset(names))
+
+    return made
+
+
+def _shown(command: Callable[..., Shown], addresses: Set[str]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_json(*, as_json: bool, **given: Any) -> None:
+        _refuse_addresses({name: value for name, value in given.items() if name not in addresses})
         if as_json:
             with redirect_stdout(sys.stderr):
                 found = command(**given)
@@ -55,6 +74,18 @@ def shown(command: Callable[..., Shown]) -> Callable[..., None]:
 
     option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Json)
     return with_parameters(with_json, command, [option])
+
+
+def _refuse_addresses(given: Mapping[str, Any]) -> None:
+    from sonde.store.address import address_of
+
+    for value in given.values():
+        for path in value if isinstance(value, list) else [value]:
+            if isinstance(path, Path) and (address := address_of(path)):
+                raise UsageError(
+                    f"{address} is an address, and here a path of this machine is needed; write there, and "
+                    "copy it"
+                )
 
 
 def json_text(data: Mapping[str, Any]) -> str:

@@ -46,7 +46,7 @@ from sonde._options import (
 )
 from sonde._predict_command import predict
 from sonde._show_command import show
-from sonde._shown import Shown, shown
+from sonde._shown import Shown, shown, with_addresses
 from sonde._verify_command import verify
 from sonde.base.children import SAFE_PATH
 from sonde.base.error_log import log_beside
@@ -68,7 +68,7 @@ for command in (predict, show, verify, merge, compare):
 
 
 @app.command(cls=Explained)
-@shown
+@with_addresses("output")
 @with_lens_flags
 def run(
     file: FromFile = None,
@@ -183,7 +183,7 @@ def run(
 
 
 @app.command()
-@shown
+@with_addresses("directory")
 def report(
     directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
     plot: Annotated[
@@ -196,7 +196,7 @@ def report(
 
     for name in plot or ():
         PLOTS.hand_in(name)
-    with in_step(directory, note) as folder:
+    with in_step(directory, note, outputs=["report.html"]) as folder:
         page = build_report(folder)
     return Shown({"page": page}, lambda: say(page))
 
@@ -205,7 +205,7 @@ app.command()(card)
 
 
 @app.command("figures")
-@shown
+@with_addresses("directory")
 def write_figures(
     directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
     names: Annotated[
@@ -216,7 +216,7 @@ def write_figures(
     from sonde.report import save_figures
     from sonde.store.remote import in_step
 
-    with in_step(directory, note) as folder:
+    with in_step(directory, note, outputs=["figures/*"]) as folder:
         files = save_figures(folder, names or ())
     return Shown({"files": files}, lambda: say(*files))
 
@@ -226,7 +226,7 @@ def write_figures(
 def label(
     task: Annotated[list[str], typer.Argument(help="See `sonde list tasks`; a corpus is read once for all.")],
     corpus: Annotated[list[str], typer.Option("-c", "--corpus", help="A corpus by name.")],
-    output: Annotated[str, typer.Option("-o", "--output", help="File to write; {task} stands for the task.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file; {task} stands for the task.")],
     language: Languages = None,
     unit: Unit = None,
     limit: Limit = None,
@@ -264,7 +264,7 @@ def label(
         address=address or "",
         workers=workers or cores(),
     )
-    files = write_label_files(wanted, task, output)
+    files = write_label_files(wanted, task, str(output))
     told = [f"{one['rows']} rows in {one['file']}" for one in files]
     return Shown(files[0] if len(files) == 1 else {"files": files}, lambda: say(*told))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments._outcome import Outcome
 from sonde.experiments.run import run
+from sonde.report import build_report
 
 from .conftest import save_decoder
 
@@ -69,3 +71,28 @@ def test_a_damaged_cache_is_read_anew(decoder: Path, project: Path, tmp_path: Pa
     second = asked(decoder, project, tmp_path / "second")
     assert (second.observed, second.cached) == (64, 0)
     assert scores(tmp_path / "second").height == scores(tmp_path / "first").height
+
+
+def of_another_shape() -> bytes:
+    held = io.BytesIO()
+    pl.DataFrame({"name": ["x"], "number": [1]}).write_parquet(held)
+    return held.getvalue()
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\0" * 100, of_another_shape()], ids=range(5))
+def test_a_cache_that_another_version_left_is_as_none(
+    content: bytes, decoder: Path, project: Path, cache: Path, tmp_path: Path
+) -> None:
+    """Every file of it, of whatever kind: a run ends, and with the same scores and page."""
+    asked(decoder, project, tmp_path / "first")
+    build_report(tmp_path / "first")
+    files = [path for path in cache.parent.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    assert len({path.relative_to(cache.parent).parts[0] for path in files}) >= 3
+    for path in files:
+        # Tables are shared with the run by a link: what is left here is a file of its own.
+        path.unlink()
+        path.write_bytes(content)
+    second = asked(decoder, project, tmp_path / "second")
+    build_report(tmp_path / "second")
+    assert (second.observed, second.cached) == (64, 0)
+    assert scores(tmp_path / "second").equals(scores(tmp_path / "first"))

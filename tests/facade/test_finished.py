@@ -13,6 +13,7 @@ import sonde
 from sonde._console import print_outcome
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.experiments._outcome import Outcome
+from sonde.report import build_report
 from sonde.store.rundir import RunDirectory
 
 from .conftest import LIMIT
@@ -80,25 +81,32 @@ def test_a_lens_or_model_that_the_run_does_not_have_is_named(finished: sonde.Run
         finished.states("len", 1)
 
 
-def test_the_page_is_built_once_and_again_when_the_run_is_newer(
+def test_the_page_is_built_again_when_the_run_has_changed_whatever_the_clock_says(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built: list[Path] = []
 
     def build(folder: Path) -> Path:
         built.append(folder)
-        (folder / "report.html").write_text("a page")
-        return folder / "report.html"
+        return build_report(folder)
 
     monkeypatch.setattr("sonde.facade.finished.build_report", build)
     run = sonde.Run(copied)
     assert built == []
     assert run.page == run.page == copied / "report.html"
     assert built == [copied]
-    later = run.page.stat().st_mtime_ns + 10**9
-    os.utime(copied / "run.json", ns=(later, later))
+    run.page.write_text("damaged")
+    assert run.page.read_text(encoding="utf-8") != "damaged"
+    assert built == [copied] * 2
+    # The page is made by a clock a day ahead; then the run changes by one that was set back.
+    for name, day in (("report.html", 86_400), ("run.json", -86_400)):
+        when = (copied / name).stat().st_mtime + day
+        if name == "run.json":
+            held = RunDirectory(copied)
+            held.write_summary(held.read_summary() | {"seed": 7})
+        os.utime(copied / name, (when, when))
     assert run.page.is_file()
-    assert built == [copied, copied]
+    assert built == [copied] * 3
 
 
 def test_the_notebook_shows_the_lines_of_the_terminal(

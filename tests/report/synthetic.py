@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import math
 import re
 from collections.abc import Iterable
@@ -285,6 +284,5 @@ def summary(name: str, sources: list[Source], models: dict[str, float]) -> dict[
 
 def rewrite_summary(root: Path, **changes: Any) -> None:
     """Change or (with None) drop keys of ``run.json``."""
-    path = RunDirectory(root).summary
-    held = {**json.loads(path.read_text(encoding="utf-8")), **changes}
-    path.write_text(json.dumps({k: v for k, v in held.items() if v is not None}), encoding="utf-8")
+    held = {**RunDirectory(root).read_summary(), **changes}
+    RunDirectory(root).write_summary({k: v for k, v in held.items() if v is not None})

@@ -1,60 +1,29 @@
 """Folders of runs at an address: in the memory, on a path, and on a real S3 server on the loopback."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fsspec  # pyright: ignore[reportMissingTypeStubs]
 import polars as pl
 import pytest
-from moto.server import ThreadedMotoServer
 
-from sonde.base.errors import StoreError, UsageError
-from sonde.store import lease, remote
+from sonde.base.errors import InputError, StoreError, UsageError
+from sonde.store import address as addresses
+from sonde.store import lease, manifest, remote
+from sonde.store.address import address_of
 from sonde.store.parts import PartStore
-from sonde.store.receipts import write_with_receipt
-from sonde.store.remote import Remote, address_of, fetched, in_step
+from sonde.store.receipts import verify, write_with_receipt
+from sonde.store.remote import fetched, in_step
+from sonde.store.remote_folder import Remote
 
-
-def silent(_: str) -> None:
-    return
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    """The address of a bucket on a server of this machine."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        patch.setenv("AWS_ACCESS_KEY_ID", "a-name-for-the-test")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "a-key-for-the-test")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        fsspec.filesystem("s3", skip_instance_cache=True).mkdir("bucket")
-        yield "s3://bucket"
-    server.stop()
-
-
-@pytest.fixture(params=["memory", "file", "s3"])
-def address(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A folder of each kind of store, and a cache of the test's own."""
-    computer(1, tmp_path, monkeypatch)
-    monkeypatch.setattr(lease, "EXPIRY_SECONDS", 2.0)
-    places = {"memory": "memory:/", "file": f"file://{tmp_path / 'store'}"}
-    begin = places.get(request.param) or request.getfixturevalue("s3")
-    return f"{begin}/{request.node.name.replace('[', '-').rstrip(']')}"
-
-
-def computer(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Be another computer, which has no local copy of anything yet."""
-    monkeypatch.setenv("SONDE_CACHE", str(tmp_path / f"cache-{number}"))
+from .conftest import computer, silent
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -66,7 +35,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def opened(address: str) -> Remote:
-    return remote._opened(address)  # pyright: ignore[reportPrivateUsage]
+    return remote._opened(address, writes=False)  # pyright: ignore[reportPrivateUsage]
 
 
 def some(folder: Path) -> None:
@@ -115,15 +84,17 @@ def test_what_is_finished_is_sent_while_the_work_goes_on(
     with in_step(Path(address), silent) as folder:
         some(folder)
         computer(2, tmp_path, monkeypatch)
+        there: dict[str, bytes] = {}
         for _ in range(100):
-            there = fetched(address)
-            if files(there) == files(folder):
+            with contextlib.suppress(InputError):
+                there = files(fetched(address))
+            if there == files(folder):
                 break
             time.sleep(0.1)
-        assert files(there) == files(folder)
+        assert there == files(folder)
 
 
-def test_what_was_sent_by_half_is_not_read(
+def test_what_was_sent_by_half_is_damaged_and_sent_again(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with in_step(Path(address), silent) as folder:
@@ -133,10 +104,22 @@ def test_what_was_sent_by_half_is_not_read(
         whole = held.system.cat_file(f"{held.root}/{name}")
         held.system.pipe_file(f"{held.root}/{name}", whole[: len(whole) // 2])
     held.system.pipe_file(f"{held.root}/receipts/observations/b.parquet.json", b'{"key": "k2", "con')
-    computer(2, tmp_path, monkeypatch)
-    there = fetched(address)
-    assert sorted(files(there)) == ["receipts/report.html.json", "report.html"]
-    assert not list(there.rglob("*.tmp"))
+    for number in (1, 2):
+        computer(number, tmp_path, monkeypatch)
+        there = fetched(address)
+        assert verify(there).damaged == (
+            ("observations/a.parquet", "its content is not what was written"),
+            ("observations/b.parquet", "its receipt cannot be read"),
+        )
+        # Without a receipt nothing says that it was damaged: as if it were not there.
+        assert not (there / "trained" / "step.safetensors").exists()
+        assert not list(there.rglob("*.tmp"))
+    computer(1, tmp_path, monkeypatch)
+    with in_step(Path(address), silent) as folder:
+        assert verify(folder).damaged == (("observations/b.parquet", "its receipt cannot be read"),)
+        PartStore(folder).put("observations/b.parquet", "k2", pl.DataFrame({"x": [3]}), {})
+    assert files(fetched(address)) == files(folder)
+    assert verify(fetched(address, anew=True)).damaged == ()
 
 
 def test_a_second_writer_is_refused_by_the_name_of_the_first(
@@ -200,7 +183,8 @@ def test_a_writer_that_lost_its_lease_sends_nothing_more(
         held.system.pipe_file(f"{held.root}/{lease.NAME}", json.dumps({"token": "another"}).encode())
         some(folder)
     computer(2, tmp_path, monkeypatch)
-    assert files(fetched(address)) == {}
+    with pytest.raises(InputError, match="no run here"):
+        fetched(address)
     assert files(folder)
 
 
@@ -270,11 +254,15 @@ def test_an_address_leads_out_of_no_folder(address: str, tmp_path: Path) -> None
     with in_step(Path(address), silent) as folder:
         some(folder)
     held = opened(address)
-    listed = json.loads(held.system.cat_file(f"{held.root}/.unsigned.json"))
-    listed["../../out"] = listed["trained/step.safetensors"]
-    held.system.pipe_file(f"{held.root}/.unsigned.json", json.dumps(listed).encode())
-    fetched(address)
-    assert not (folder.parent.parent / "out").exists()
+    listed = json.loads(held.system.cat_file(f"{held.root}/{manifest.NAME}"))["files"]
+    odd = ("../../out", "/out", "a/../../out", "..", ".", "receipts", ".lease")
+    listed |= dict.fromkeys(odd, listed["trained/step.safetensors"])
+    held.system.pipe_file(f"{held.root}/{manifest.NAME}", manifest.manifest_bytes(listed))
+    before = {path for path in tmp_path.rglob("*") if "-read" not in path.as_posix()}
+    there = fetched(address)
+    assert {path for path in tmp_path.rglob("*") if "-read" not in path.as_posix()} == before
+    assert not [path for path in there.parent.rglob("*") if path.name == "out"]
+    assert files(there) == files(folder)
 
 
 def test_an_unknown_kind_of_address_is_refused() -> None:
@@ -284,7 +272,7 @@ def test_an_unknown_kind_of_address_is_refused() -> None:
 
 def test_a_store_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     computer(1, tmp_path, monkeypatch)
-    monkeypatch.setattr(remote, "_ANSWER_SECONDS", 3.0)
+    monkeypatch.setattr(addresses, "_ANSWER_SECONDS", 3.0)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a-name-for-the-test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-key-for-the-test")

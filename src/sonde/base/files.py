@@ -67,3 +67,18 @@ def file_stamps(files: Iterable[Path]) -> tuple[FileStamp, ...]:
     return tuple(
         (str(path), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for path, stat in status
     )
+
+
+def linked(source: Path, target: Path) -> bool:
+    """Give a file a second name, in place of whatever had it; False where the file systems do not."""
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.unlink(missing_ok=True)
+        os.link(source, temporary)
+        temporary.replace(target)
+        # Two names of one file are not renamed over each other.
+        temporary.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True

@@ -30,7 +30,7 @@ from sonde.results.findings import findings
 from sonde.results.pairing import Compared, Direction, Unpaired, paired
 from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score, read_scores, scores_frame
 from sonde.results.series import series_frame
-from sonde.store.receipts import write_with_receipt
+from sonde.store.receipts import verify, write_with_receipt
 from sonde.store.rundir import slug
 
 
@@ -184,9 +184,9 @@ def write_series(directories: Sequence[Path], pattern: str, output: Path) -> Pat
         for one in side.summary.get("lenses") or ()
     }
     scores = [
-        (step, read_scores(side.run.intact_scores()).filter(pl.col("model") == side.name))
+        (step, read_scores(side.run.scores).filter(pl.col("model") == side.name))
         for step, side in found
-        if side.run.scores.is_file()
+        if side.run.holds(side.run.scores)
     ]
     if len(scores) < len(found):
         raise InputError("a run of the series has no scores; run it again with the same arguments")
@@ -197,10 +197,12 @@ def write_series(directories: Sequence[Path], pattern: str, output: Path) -> Pat
 
 
 def compared_before(folder: Path) -> str:
-    """The key of the scores that the comparison in a folder is of; empty where there is none."""
+    """The key of the scores that the comparison in a folder is of; empty where there is no whole one."""
     try:
+        if verify(folder).damaged:
+            return ""
         return str(json.loads((folder / "comparison.json").read_text(encoding="utf-8"))["of"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, InputError):
         return ""
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.children import safe_children
-from sonde.base.errors import InputError, SondeError
+from sonde.base.errors import InputError, SondeError, StoreError
 from sonde.base.fingerprint import fingerprint
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Outcome, Session
@@ -28,7 +28,6 @@ from sonde.lenses import LENSES
 from sonde.results.scores import Score
 from sonde.store.lock import held
 from sonde.store.parts import PartStore
-from sonde.store.rundir import RunDirectory
 
 
 @safe_children()
@@ -50,7 +49,7 @@ def _carried_out(session: Session, lenses: Sequence[LensChoice], able: Readable)
     """What `run` does once it is known that it can be done."""
     experiment, store, outcome = session.experiment, session.store, session.outcome
     directory = outcome.directory
-    before = _summary_before(directory)
+    before = _summary_before(outcome)
     if before and before.get("fingerprint") != fingerprint(experiment):
         session.progress.note(
             f"{directory.root} holds another experiment: what fits is used again, its scores and page are "
@@ -116,12 +115,15 @@ def _scores(
     return scores
 
 
-def _summary_before(directory: RunDirectory) -> Mapping[str, Any]:
-    """What an earlier run left in the folder; nothing where there is none or it cannot be read."""
+def _summary_before(outcome: Outcome) -> Mapping[str, Any]:
+    """What an earlier run left in the folder; nothing where there is none, or it is not what was written."""
     try:
-        return directory.read_summary()
+        return outcome.directory.read_summary()
+    except StoreError:
+        outcome.damaged.append(outcome.directory.summary.name)
     except InputError:
-        return {}
+        pass
+    return {}
 
 
 def _times(outcome: Outcome, before: Mapping[str, Any]) -> dict[str, Any]:

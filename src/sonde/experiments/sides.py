@@ -63,15 +63,14 @@ class RunModel:
 
     def observations(self, lens: str, prefix: str) -> pl.LazyFrame | None:
         """What a lens observed of the model over one corpus and language; None where there is nothing."""
-        folder = self.run.root / self.run.observations(lens, self.name)
-        files = sorted(folder.glob(f"{prefix}*.parquet"))
+        files = self.run.tables(self.run.observations(lens, self.name), prefix)
         return scan_tables(files) if files else None
 
     def labels(self, task: str, prefix: str, lens: str) -> pl.DataFrame | None:
         """The labels or data set of a task that a lens reads; None where the run has none."""
         of = str((self.lens(lens) or {}).get("labels") or "")
         path = self.run.root / label_path(task, prefix, of)
-        return scan_tables([path]).collect() if path.is_file() else None
+        return scan_tables([path]).collect() if self.run.holds(path) else None
 
 
 def sides_of(directories: Sequence[Path]) -> list[tuple[RunModel, RunModel]]:

@@ -104,12 +104,16 @@ def items_from(frame: pl.DataFrame) -> list[Item]:
 
 def scan_inputs(run: RunDirectory, corpus: str, language: str) -> pl.LazyFrame:
     """What lenses read of a corpus in one language: items, and what tasks derived from them."""
-    return _of(pl.scan_parquet([run.items, run.inputs]), corpus, language)
+    return _of(_scanned(run), corpus, language)
+
+
+def _scanned(run: RunDirectory) -> pl.LazyFrame:
+    return pl.scan_parquet([run.intact(path) for path in (run.items, run.inputs)])
 
 
 def read_inputs(run: RunDirectory, corpus: str, language: str, ids: Sequence[str]) -> list[Item]:
     """Some of what lenses read, in the order of ``ids``; texts that stand far from them are not read."""
-    table = pl.scan_parquet([run.items, run.inputs])
+    table = _scanned(run)
     wanted = pl.LazyFrame({"item_id": ids, _ORDER: range(len(ids))}, {"item_id": pl.String, _ORDER: pl.Int64})
     names = _of(table.select("corpus", "language", "item_id").with_row_index(_ROW), corpus, language)
     rows = names.join(wanted, on="item_id", how="semi").select(_ROW).collect()[_ROW].sort()

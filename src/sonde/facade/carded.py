@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sonde.experiments import Silent
 from sonde.experiments.arguments import Place
 from sonde.facade.finished import Run
 from sonde.report import Card, build_card
+from sonde.store.remote import in_step
+from sonde.store.rundir import CARD_FILES
 
 
 def card(run: Place | Run, *, require: Place | None = None) -> Card:
@@ -16,7 +19,7 @@ def card(run: Place | Run, *, require: Place | None = None) -> Card:
     shows the second.
 
     Args:
-        run: A run, or its folder.
+        run: A run, or its folder or address.
         require: A file of requirements (TOML), see ``docs/card.md``.
 
     Returns:
@@ -28,4 +31,5 @@ def card(run: Place | Run, *, require: Place | None = None) -> Card:
         UsageError: A requirement is none, or says of no single number what it is.
     """
     directory = run.directory if isinstance(run, Run) else Path(run)
-    return build_card(directory, None if require is None else Path(require))
+    with in_step(directory, Silent().note, outputs=CARD_FILES) as folder:
+        return build_card(folder, None if require is None else Path(require))

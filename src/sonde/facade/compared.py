@@ -10,6 +10,7 @@ import polars as pl
 from markupsafe import Markup
 
 from sonde.base.errors import UsageError
+from sonde.experiments import Progress, Silent
 from sonde.experiments.arguments import Place
 from sonde.experiments.comparing import compare as held_against
 from sonde.experiments.comparing import default_output, write_comparison, write_series
@@ -18,7 +19,8 @@ from sonde.lenses import LENSES
 from sonde.report import build_comparison, read_compared
 from sonde.report import comparison_sentences as sentences
 from sonde.results import changes
-from sonde.store.remote import fetched
+from sonde.store.remote import fetched, in_step
+from sonde.store.rundir import COMPARISON_FILES
 
 
 class ComparedModels:
@@ -35,7 +37,7 @@ class ComparedModels:
     """
 
     def __init__(self, directory: Place) -> None:
-        self.directory: Path = Path(directory)
+        self.directory: Path = fetched(directory)
         self._data = read_compared(self.directory)
 
     @property
@@ -76,8 +78,8 @@ def compare(
     Nothing is forwarded: the observations that the runs hold are scored together.
 
     Args:
-        runs: Folders of finished runs, or what `sonde.run` gave.
-        output: Folder of the comparison; by default beside the first run.
+        runs: Folders or addresses of finished runs, or what `sonde.run` gave.
+        output: Folder or address of the comparison; by default inside the one run, else beside the first.
         series: For checkpoints of one training, the regular expression whose group is the step in the names
             of models or runs, as ``step(\d+)``: the last is held against the first, and growth is shown.
         lenses: Files of lenses of your own that the runs were made with: a run's word is not enough to
@@ -94,10 +96,35 @@ def compare(
         raise UsageError("sonde.compare takes one run with several models, or several runs")
     for lens in lenses:
         LENSES.hand_in(str(lens))
-    folders = [run.directory if isinstance(run, Run) else fetched(run) for run in runs]
-    target = Path(output) if output is not None else default_output(folders)
-    folder = write_comparison(held_against(folders, series=series), target)
-    if series:
-        write_series(folders, series, folder)
-    build_comparison(folder)
+    folders = [run.directory if isinstance(run, Run) else Path(run) for run in runs]
+    folder, _ = write_compared(folders, None if output is None else Path(output), series)
     return ComparedModels(folder)
+
+
+def write_compared(
+    places: Sequence[Path], output: Path | None, series: str, progress: Progress | None = None
+) -> tuple[Path, Path]:
+    """Compare runs and write the comparison with its page.
+
+    Args:
+        places: Folders or addresses of runs.
+        output: Where to; by default into the one run, else beside the first.
+        series: As for `compare`.
+        progress: Is told how far it is.
+
+    Returns:
+        The folder of the comparison on this machine, and the page.
+
+    Raises:
+        SondeError: As `compare`.
+    """
+    told, folders = progress or Silent(), [fetched(place) for place in places]
+    target = output or default_output(places)
+    # The comparison inside a run is a part of it at an address.
+    inside = target.name if output is None and len(places) == 1 else ""
+    outputs = [f"{inside}/{one}" if inside else one for one in COMPARISON_FILES]
+    with in_step(target.parent if inside else target, told.note, outputs=outputs, begins=not inside) as held:
+        folder = write_comparison(held_against(folders, told, series=series), held / inside)
+        if series:
+            write_series(folders, series, folder)
+        return folder, build_comparison(folder)

@@ -19,6 +19,7 @@ from sonde.facade.states import probe_states
 from sonde.lenses.probe.states import LayerStates
 from sonde.report import ModelInfo, RunData, build_report
 from sonde.results.scores import read_scores as read_table
+from sonde.store.copies import shown
 from sonde.store.remote import fetched
 from sonde.store.rundir import RunDirectory
 
@@ -40,10 +41,10 @@ def read_scores(directory: Place) -> pl.DataFrame:
     """
     path = fetched(directory)
     file = RunDirectory(path).scores if path.is_dir() else path
-    if not file.is_file():
-        raise InputError(f"{str(path)!r}: no scores here (no such file: {file})")
+    if not RunDirectory(file.parent).holds(file):
+        raise InputError(f"{shown(path)!r}: no scores here (no such file: {shown(file)})")
     try:
-        return read_table(RunDirectory(path).intact_scores() if path.is_dir() else file)
+        return read_table(file)
     except pl.exceptions.PolarsError as error:
         raise InputError(f"{str(file)!r}: cannot be read as scores: {str(error).splitlines()[0]}") from error
 
@@ -85,7 +86,7 @@ class Run:
     @property
     def items(self) -> pl.LazyFrame:
         """What the models read, one row an input with its text; observations name it by ``item_id``."""
-        files = [path for path in (self._data.directory.items, self._data.directory.inputs) if path.is_file()]
+        files = self._data.directory.texts()
         if not files:
             raise InputError(f"{self.directory}: the run has no items (items.parquet is missing)")
         return pl.scan_parquet(files)
@@ -224,12 +225,9 @@ class Run:
 
     @property
     def page(self) -> Path:
-        """The page, one file that needs no network; built where it is missing or older than the run."""
+        """The page, one file that needs no network; built where it is missing, damaged or of before."""
         held = self._data.directory
-        made = [path.stat().st_mtime_ns for path in (held.summary, held.scores) if path.is_file()]
-        if not held.report.is_file() or held.report.stat().st_mtime_ns < max(made, default=0):
-            return build_report(self.directory)
-        return held.report
+        return held.report if held.page_is_current() else build_report(self.directory)
 
     def __repr__(self) -> str:
         corpora = dict.fromkeys(str(corpus["name"]) for corpus in self.summary.get("corpus") or ())

@@ -17,7 +17,7 @@ def run_html(title: str, run: RunData) -> str:
         run: The run.
     """
     lines = ["no scores yet"]
-    if run.directory.scores.is_file():
+    if run.directory.holds(run.directory.scores):
         lines = [*(answer.line() for answer in first_screen(run)), *headline(run.directory.scores)]
     chart = first_chart(run)
     return str(

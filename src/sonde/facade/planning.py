@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import UsageError
+from sonde.base.errors import InputError, UsageError
 from sonde.base.times import seconds_of
 from sonde.experiments import Execution, Experiment, Progress, Silent
 from sonde.experiments._forecast import duration
@@ -30,6 +30,7 @@ from sonde.experiments.shows import ASSUMED, Shows, shows
 from sonde.facade.after_scores import Wanted
 from sonde.facade.training_memory import memory_of
 from sonde.facade.warming import Warmed, warmed
+from sonde.store.remote import fetched
 
 ALLOWANCE = 120.0
 """Seconds that the warm-ups of a plan may take, apart from the first two."""
@@ -133,7 +134,7 @@ def plan(
         done = tries.warm_up(execution, ALLOWANCE) if not why else WarmUp()
         chosen = None
         if execution.budget:
-            chosen = chosen_before(execution.output, experiment, execution)
+            chosen = chosen_before(_there(execution.output), experiment, execution)
             chosen = chosen or _choose(outlook, done, experiment, execution, _passed(begun))
             outlook = _read(taking(experiment, chosen), execution, Path(folder) / "chosen", progress)
         amount = outlook.amount(outlook.wanted)
@@ -144,7 +145,7 @@ def plan(
             unit=outlook.unit,
             jobs=len(outlook.plan.jobs) + len(outlook.plan.trainings),
             trainings=len(outlook.plan.trainings),
-            jobs_there=outlook.jobs_there(execution.output),
+            jobs_there=outlook.jobs_there(_there(execution.output)),
             inputs=amount.inputs,
             characters=amount.characters,
             tokens=outlook.subwords(),
@@ -209,6 +210,15 @@ def within_budget(
 def _passed(begun: float) -> float:
     """Seconds since a moment by `time.monotonic`."""
     return time.monotonic() - begun
+
+
+def _there(output: Path) -> Path:
+    """The folder of what a run has finished already, also at an address."""
+    try:
+        return fetched(output)
+    except InputError:
+        # Nothing has begun there.
+        return output
 
 
 def _read(experiment: Experiment, execution: Execution, folder: Path, progress: Progress) -> Outlook:

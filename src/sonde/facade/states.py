@@ -61,7 +61,9 @@ def probed_tasks(run: RunData) -> tuple[str, ...]:
     lens = _lens(run)
     named = [TASKS.public(name) for name in lens["tasks"]] if lens else []
     groups = run.summary.get("corpus") or ()
-    return tuple(task for task in named if any(_labels(run, group, task).is_file() for group in groups))
+    return tuple(
+        task for task in named if any(run.directory.holds(_labels(run, group, task)) for group in groups)
+    )
 
 
 def probed_groups(run: RunData, model: ModelInfo, task: str) -> tuple[ProbedGroup, ...]:
@@ -93,7 +95,7 @@ def probed_groups(run: RunData, model: ModelInfo, task: str) -> tuple[ProbedGrou
             settings,
         )
         for group in run.summary.get("corpus") or ()
-        if (path := _labels(run, group, task)).is_file()
+        if run.directory.holds(path := _labels(run, group, task))
     ]
     if not found:
         raise InputError(f"task {task!r} has no data set in {run.directory.root}; its page says why")

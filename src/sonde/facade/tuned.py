@@ -48,7 +48,7 @@ def tuned_in(run: RunDirectory, task: str | None, model: str | None) -> Path | N
         UnknownNameError: The run has trained none for the task or the model.
     """
     found: list[dict[str, Any]] = []
-    for table in sorted(run.root.glob(f"observations/lens={LENS}/model=*/*.parquet")):
+    for table in map(run.intact, sorted(run.root.glob(f"observations/lens={LENS}/model=*/*.parquet"))):
         folder = run.trained / table.stem.rpartition("-")[2] / "model"
         if not is_tuned(folder):
             continue
@@ -178,7 +178,7 @@ def _about(folder: Path) -> Mapping[str, Any]:
     tables = list(run.root.glob(f"observations/lens=*/model=*/*-{training.name}.parquet"))
     if training.parent != run.trained or len(tables) != 1 or not run.summary.is_file():
         return known
-    rows = pl.read_parquet(tables[0])
+    rows = pl.read_parquet(run.intact(tables[0]))
     tested = rows.filter(pl.col("kind") == "example", pl.col("split") == "test")
     groups = run.read_summary().get("corpus") or ()
     language = next(

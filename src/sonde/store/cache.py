@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import StoreError, UsageError
-from sonde.base.files import cache_folder, write_atomic
+from sonde.base.files import cache_folder, linked, write_atomic
 from sonde.base.fingerprint import hash_bytes
 from sonde.store.parts import PartStore
 from sonde.store.receipts import read_receipt, write_receipt
@@ -92,7 +92,7 @@ class TableCache:
             return None
         target = store.path(relative)
         # Another process may have put other bytes there since they were read.
-        if not _linked(table, target) or target.read_bytes() != content:
+        if not linked(table, target) or target.read_bytes() != content:
             write_atomic(target, content)
         notes[CACHED] = True
         write_receipt(store.root, relative, content, key, notes)
@@ -106,7 +106,7 @@ class TableCache:
         table, about = self._paths(receipt.key)
         known = {"key": receipt.key, "content": receipt.content, "notes": dict(receipt.notes)}
         with contextlib.suppress(OSError, StoreError):
-            if not _linked(store.path(relative), table):
+            if not linked(store.path(relative), table):
                 write_atomic(table, store.path(relative).read_bytes())
             write_atomic(about, json.dumps(known))
 
@@ -129,18 +129,3 @@ class TableCache:
     def _paths(self, key: str) -> tuple[Path, Path]:
         table = self.root / key[:2] / f"{key}{_TABLE}"
         return table, table.with_suffix(_ABOUT)
-
-
-def _linked(source: Path, target: Path) -> bool:
-    """Give a file a second name, in place of whatever had it; False where the file systems do not."""
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.unlink(missing_ok=True)
-        os.link(source, temporary)
-        temporary.replace(target)
-        # Two names of one file are not renamed over each other.
-        temporary.unlink(missing_ok=True)
-    except OSError:
-        return False
-    return True

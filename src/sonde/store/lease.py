@@ -154,6 +154,22 @@ class Lease:
         )
 
 
+def is_lease(system: Any, path: str) -> bool:
+    """Whether an object is a lease, and not somebody's file of that name."""
+    try:
+        return {"token", "renewals", "pid", "host", "since"} == dict(json.loads(system.cat_file(path))).keys()
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def holder_at(system: Any, path: str) -> str:
+    """Who holds a lease, for a person."""
+    try:
+        return _holder(dict(json.loads(system.cat_file(path))))
+    except (OSError, ValueError, TypeError):
+        return "another process"
+
+
 def _holder(found: dict[str, Any]) -> str:
     try:
         return f"process {int(found['pid'])} on {str(found['host'])[:80]!r} since {str(found['since'])[:40]}"

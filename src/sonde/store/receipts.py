@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sonde.base.errors import InputError, StoreError
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import hash_bytes, hash_file
+from sonde.store.copies import shown, stamp_of
 
 FOLDER = "receipts"
 
 _ENDING = ".json"
+_COMPARISON = "comparison.json"
+
+_checked: dict[Path, tuple[str, str]] = {}
+"""Files that this process has found intact, with what the file system said of them and their receipts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +30,13 @@ class Receipt:
         key: Fingerprint of everything that can change it; empty for what is written anew each time.
         content: Hash of its bytes.
         notes: What its writer wants to know later.
+        size: Its bytes; None in receipts of earlier versions.
     """
 
     key: str
     content: str
     notes: Mapping[str, Any]
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,21 @@ def receipt_path(root: Path, relative: str) -> Path:
     return root / FOLDER / f"{relative}{_ENDING}"
 
 
+def file_of(receipt: str) -> str:
+    """The file that a receipt is of, both by their relative paths; empty where it is no receipt.
+
+    >>> file_of("receipts/labels/a.parquet.json"), file_of("comparison/receipts/moved.parquet.json")
+    ('labels/a.parquet', 'comparison/moved.parquet')
+    >>> file_of("labels/a.parquet"), file_of("a/b/receipts/c.json")
+    ('', '')
+    """
+    parts = PurePosixPath(receipt).parts
+    place = parts.index(FOLDER) if FOLDER in parts[:2] and receipt.endswith(_ENDING) else -1
+    if not 0 <= place < len(parts) - 1:
+        return ""
+    return "/".join((*parts[:place], *parts[place + 1 :])).removesuffix(_ENDING)
+
+
 def read_receipt(root: Path, relative: str) -> Receipt | None:
     """The receipt of a file; None where it has none.
 
@@ -60,12 +82,29 @@ def read_receipt(root: Path, relative: str) -> Receipt | None:
     """
     path = receipt_path(root, relative)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return Receipt(str(found["key"]), str(found["content"]), dict(found["notes"]))
+        found = receipt_from(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise StoreError(f"{path}: cannot be read ({error}); run again to write it anew") from error
+    except OSError as error:
+        raise StoreError(f"{shown(path)}: cannot be read ({error}); run again to write it anew") from error
+    if found is None:
+        raise StoreError(f"{shown(path)}: is no receipt any more; run again to write it anew")
+    return found
+
+
+def receipt_from(content: bytes) -> Receipt | None:
+    """A receipt from its bytes; None where they are none."""
+    try:
+        found = json.loads(content)
+        size = found.get("size")
+        return Receipt(
+            str(found["key"]),
+            str(found["content"]),
+            dict(found["notes"]),
+            None if size is None else int(size),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def write_receipt(
@@ -76,19 +115,19 @@ def write_receipt(
     Raises:
         StoreError: The disk is full or not writable.
     """
-    receipt = {"key": key, "content": hash_bytes(content), "notes": dict(notes or {})}
+    receipt = {"key": key, "content": hash_bytes(content), "notes": dict(notes or {}), "size": len(content)}
     write_atomic(receipt_path(root, relative), json.dumps(receipt, indent=1, sort_keys=True))
 
 
-def write_with_receipt(root: Path, relative: str, content: bytes | str) -> Path:
-    """Write a file that is written anew each time, then its receipt.
+def write_with_receipt(root: Path, relative: str, content: bytes | str, key: str = "") -> Path:
+    """Write a file, then its receipt; without a key for what is written anew each time.
 
     Raises:
         StoreError: The disk is full or not writable.
     """
     raw = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     write_atomic(root / relative, raw)
-    write_receipt(root, relative, raw)
+    write_receipt(root, relative, raw, key)
     return root / relative
 
 
@@ -113,13 +152,22 @@ def copy_signed(source: Path, target: Path, *, but: Sequence[str] = ()) -> None:
 
 
 def must_be_intact(root: Path, relative: str) -> None:
-    """Refuse a file that is not what was written; one without a receipt is taken as it is.
+    """Refuse a file that is not what was written, or is gone; one without a receipt is taken as it is.
+
+    Its content is read once in a process, as long as the file system says that neither it nor its receipt
+    has changed.
 
     Raises:
-        StoreError: It has been damaged or changed.
+        StoreError: It has been damaged, changed or removed.
     """
+    path = root / relative
+    stamps = stamp_of(path), stamp_of(receipt_path(root, relative))
+    if _checked.get(path) == stamps:
+        return
     if what := _damage(root, relative):
-        raise _damaged(root, [(relative, what)])
+        raise StoreError(f"{shown(path)}: {what}; {remedy(root)}")
+    if all(stamps):
+        _checked[path] = stamps
 
 
 def tables_must_be_intact(root: Path) -> None:
@@ -128,15 +176,16 @@ def tables_must_be_intact(root: Path) -> None:
     Raises:
         StoreError: A table has been damaged or changed.
     """
-    tables = [one for one in sorted(_signed(root)) if one.endswith(".parquet") and (root / one).exists()]
-    if found := [(one, what) for one in tables if (what := _damage(root, one))]:
-        raise _damaged(root, found)
+    for relative in sorted(_signed(root)):
+        if relative.endswith(".parquet") and (root / relative).exists():
+            must_be_intact(root, relative)
 
 
-def _damaged(root: Path, found: Sequence[tuple[str, str]]) -> StoreError:
-    (name, what), *others = found
-    more = f" (and {len(others)} other files)" if others else ""
-    return StoreError(f"{root / name}: {what}{more}; the same `sonde run` computes anew what is damaged")
+def remedy(root: Path) -> str:
+    """What makes the files of a folder whole again."""
+    if receipt_path(root, _COMPARISON).is_file():
+        return "the same `sonde compare` writes it anew"
+    return "the same `sonde run` computes anew what is damaged"
 
 
 def verify(root: Path) -> Verified:
@@ -146,19 +195,30 @@ def verify(root: Path) -> Verified:
         InputError: The folder has no receipts.
     """
     if not (root / FOLDER).is_dir():
-        raise InputError(f"{root}: nothing here says what was written (there is no folder {FOLDER!r})")
+        raise InputError(f"{shown(root)}: nothing here says what was written (there is no folder {FOLDER!r})")
     intact: list[str] = []
     damaged: list[tuple[str, str]] = []
-    signed: set[str] = set()
-    for folder in (root, *(inner.parent for inner in sorted(root.glob(f"*/{FOLDER}")))):
-        for relative in sorted(_signed(folder)):
-            name = (folder / relative).relative_to(root).as_posix()
-            signed.add(name)
-            if what := _damage(folder, relative):
-                damaged.append((name, what))
-            else:
-                intact.append(name)
-    return Verified(tuple(intact), tuple(damaged), tuple(sorted(set(_files(root)) - signed)))
+    signed = signed_files(root)
+    for name, (folder, relative) in signed.items():
+        if what := _damage(folder, relative):
+            damaged.append((name, what))
+        else:
+            intact.append(name)
+    return Verified(tuple(intact), tuple(damaged), unsigned_files(root, signed))
+
+
+def signed_files(root: Path) -> dict[str, tuple[Path, str]]:
+    """Files with a receipt by their path in a folder: the folder of the receipts, and the path in that."""
+    return {
+        (folder / relative).relative_to(root).as_posix(): (folder, relative)
+        for folder in (root, *(inner.parent for inner in sorted(root.glob(f"*/{FOLDER}"))))
+        for relative in sorted(_signed(folder))
+    }
+
+
+def unsigned_files(root: Path, signed: Mapping[str, object]) -> tuple[str, ...]:
+    """Files without a receipt, such as checkpoints of trainings."""
+    return tuple(sorted(set(_files(root)).difference(signed)))
 
 
 def _damage(root: Path, relative: str) -> str | None:
@@ -170,6 +230,8 @@ def _damage(root: Path, relative: str) -> str | None:
     if receipt is None:
         return None
     try:
+        if receipt.size is not None and (root / relative).stat().st_size != receipt.size:
+            return "its content is not what was written"
         same = hash_file(root / relative) == receipt.content
     except FileNotFoundError:
         return "it is missing"

@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError
-from sonde.base.fingerprint import hash_text
+from sonde.base.errors import InputError, StoreError
+from sonde.base.fingerprint import fingerprint, hash_text
 from sonde.base.secrets import without_secrets
-from sonde.store.receipts import must_be_intact, write_with_receipt
+from sonde.store.copies import shown
+from sonde.store.receipts import must_be_intact, read_receipt, write_with_receipt
+
+CARD_FILES = ("card.json", "card.md")
+COMPARISON_FILES = ("comparison.*", "moved.parquet", "series.parquet")
+"""Patterns of what a card and a comparison write."""
 
 _LONGEST_SLUG = 120
 _LARGEST_SUMMARY = 256 << 20
@@ -47,9 +52,47 @@ def label_path(task: str, group: str, of: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """Paths of a run (DESIGN, section 3, "Files of a run")."""
+    """Paths of a run (DESIGN, section 3, "Files of a run"); who reads a file of it asks `intact` first."""
 
     root: Path
+
+    def intact(self, path: Path) -> Path:
+        """A file of the run that is read, once it is known to be what was written.
+
+        Raises:
+            StoreError: It has been damaged, changed or removed.
+        """
+        must_be_intact(self.root, path.relative_to(self.root).as_posix())
+        return path
+
+    def holds(self, path: Path) -> bool:
+        """Whether the run has a file, which is then what was written.
+
+        Raises:
+            StoreError: It has been damaged, changed or removed.
+        """
+        return self.intact(path).is_file()
+
+    def tables(self, folder: str, begin: str = "") -> list[Path]:
+        """The tables in a folder of the run, in order, once they are known to be what was written.
+
+        Args:
+            folder: Its path in the run.
+            begin: With what their names begin.
+
+        Raises:
+            StoreError: One has been damaged or changed.
+        """
+        found = sorted((self.root / folder).glob("*.parquet"))
+        return [self.intact(path) for path in found if path.name.startswith(begin)]
+
+    def texts(self) -> list[Path]:
+        """The tables of what models read: items, and what tasks derived from them, as far as they are there.
+
+        Raises:
+            StoreError: One has been damaged, changed or removed.
+        """
+        return [path for path in (self.items, self.inputs) if self.holds(path)]
 
     @property
     def summary(self) -> Path:
@@ -81,19 +124,26 @@ class RunDirectory:
         """One row a number."""
         return self.root / "scores.parquet"
 
-    def intact_scores(self) -> Path:
-        """Where the scores lie, once it is known that they are what was written.
-
-        Raises:
-            StoreError: They have been damaged or changed.
-        """
-        must_be_intact(self.root, self.scores.name)
-        return self.scores
-
     @property
     def report(self) -> Path:
         """The page."""
         return self.root / "report.html"
+
+    def page_is_current(self) -> bool:
+        """Whether the page is there as it was written, and of the present summary and scores.
+
+        Contents say it: a clock that was set back makes what is newer look older.
+        """
+        try:
+            receipt = read_receipt(self.root, self.report.name)
+            return receipt is not None and receipt.key == self.page_key() and self.holds(self.report)
+        except StoreError:
+            return False
+
+    def page_key(self) -> str:
+        """Fingerprint of what the page is drawn from: summary and scores, by their receipts."""
+        found = [read_receipt(self.root, path.name) for path in (self.summary, self.scores)]
+        return fingerprint("page", *(one.content if one else "" for one in found))
 
     @property
     def card(self) -> Path:
@@ -114,29 +164,31 @@ class RunDirectory:
 
         Raises:
             InputError: The folder holds no run, or its summary cannot be read.
+            StoreError: The summary or a table is not what was written.
         """
         lenses = self.read_summary().get("lenses") or ()
         of = next((str(one.get("labels") or "") for one in lenses if one.get("name") == lens), "")
         # What tasks derived lies beside them and ends in ``.inputs``.
-        found = (self.root / "labels" / f"task={task}").glob("*.parquet")
-        return sorted(path for path in found if path.stem.partition(".")[2] == of)
+        found = sorted((self.root / "labels" / f"task={task}").glob("*.parquet"))
+        return [self.intact(path) for path in found if path.stem.partition(".")[2] == of]
 
     def read_summary(self) -> dict[str, Any]:
         """Read ``run.json``.
 
         Raises:
             InputError: The folder holds no run, or its summary cannot be read.
+            StoreError: The summary is not what was written.
         """
+        name = shown(self.summary)
         if self.summary.is_file() and self.summary.stat().st_size > _LARGEST_SUMMARY:
-            raise InputError(f"{self.summary}: more than {_LARGEST_SUMMARY:,} bytes, which no run writes")
-        if not self.summary.is_file():
-            raise InputError(
-                f"{self.root}: no run here (run.json is missing); `sonde run -o {self.root}` makes one"
-            )
+            raise InputError(f"{name}: more than {_LARGEST_SUMMARY:,} bytes, which no run writes")
+        if not self.holds(self.summary):
+            where = shown(self.root)
+            raise InputError(f"{where}: no run here (run.json is missing); `sonde run -o {where}` makes one")
         try:
             return dict(json.loads(self.summary.read_text(encoding="utf-8")))
         except ValueError as error:
-            raise InputError(f"{self.summary}: cannot be read ({error}); run again to rewrite it") from error
+            raise InputError(f"{name}: cannot be read ({error}); run again to rewrite it") from error
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``run.json`` atomically."""

@@ -146,7 +146,7 @@ def write_libraries(run: RunDirectory) -> Iterator[tuple[Path, int]]:
     plain = (pl.col("context") == "") & (pl.col("frame") == "") & pl.col("template").is_in(NAMES)
     labels = labels.filter(plain)
     for model in run.read_summary()["models"]:
-        parts = sorted((run.root / run.observations("cloze", model["name"])).glob("*.parquet"))
+        parts = run.tables(run.observations("cloze", model["name"]))
         if not parts:
             continue
         answers = scan_tables(parts).collect()

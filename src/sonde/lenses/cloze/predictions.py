@@ -73,7 +73,7 @@ def write_predictions(run: RunDirectory) -> list[tuple[Path, int, int]]:
         return []
     written: list[tuple[Path, int, int]] = []
     for model in run.read_summary()["models"]:
-        parts = sorted((root / run.observations("cloze", model["name"])).glob("*.parquet"))
+        parts = run.tables(run.observations("cloze", model["name"]))
         if not parts:
             continue
         answers = scan_tables(parts).collect()

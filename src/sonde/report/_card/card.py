@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sonde.base.errors import InputError
 from sonde.results.scores import SCORES_COLUMNS
+from sonde.store.rundir import RunDirectory
 
 CARD_VERSION = 1
 
@@ -169,9 +170,10 @@ class Card(_Plain):
 
         Raises:
             InputError: There is no such file, or it is no card of this version.
+            StoreError: It is not what was written.
         """
         try:
-            return cls.model_validate_json(path.read_bytes())
+            return cls.model_validate_json(RunDirectory(path.parent).intact(path).read_bytes())
         except OSError as error:
             raise InputError(f"card {str(path)!r}: {error.strerror}; `sonde card DIR` writes one") from error
         except ValidationError as error:

@@ -12,6 +12,7 @@ from sonde.report._comparison.sections import ComparisonSection, ReadComparison,
 from sonde.report._drawing.clean import cleaned
 from sonde.report._shared.plot import Figure
 from sonde.report._shared.run import RunData
+from sonde.store.rundir import RunDirectory
 
 FOLDER = "comparison"
 """Where a run keeps the comparison of its models."""
@@ -22,9 +23,11 @@ def read_compared(directory: Path) -> ReadComparison:
 
     Raises:
         InputError: There is none in the folder, or it cannot be read.
+        StoreError: A file of it is not what was written.
     """
     table, facts = directory / "comparison.parquet", directory / "comparison.json"
-    if not table.is_file() or not facts.is_file():
+    files = RunDirectory(directory)
+    if not (files.holds(table) and files.holds(facts)):
         raise InputError(f"{directory}: no comparison here; `sonde compare DIR` makes one")
     moved, series = directory / "moved.parquet", directory / "series.parquet"
     try:
@@ -33,8 +36,8 @@ def read_compared(directory: Path) -> ReadComparison:
             differences=pl.read_parquet(table),
             comparisons=held["comparisons"],
             of=str(held.get("of") or ""),
-            moved=pl.read_parquet(moved) if moved.is_file() else None,
-            series=pl.read_parquet(series) if series.is_file() else None,
+            moved=pl.read_parquet(moved) if files.holds(moved) else None,
+            series=pl.read_parquet(series) if files.holds(series) else None,
         )
     except (ValueError, KeyError, pl.exceptions.PolarsError) as error:
         reason = str(error).splitlines()[0]

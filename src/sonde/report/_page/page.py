@@ -78,7 +78,8 @@ def build_report(directory: Path, note: Callable[[str], None] = _to_stderr, *, f
     tables_must_be_intact(directory)
     sections = draw_all(run)
     # What is drawn apart may fail: the page stands by then.
-    write_with_receipt(run.directory.root, run.directory.report.name, render(run, sections))
+    files = run.directory
+    write_with_receipt(files.root, files.report.name, render(run, sections), files.page_key())
     if figures:
         save_sections(directory / "figures", sections, note)
     return run.directory.report

@@ -59,11 +59,14 @@ def _last(path: str) -> str:
 class RunData:
     """Readers of one run directory; every one gives an empty table where the run lacks the file.
 
+    What is read is held to its receipt when it is opened, see `sonde.store.rundir.RunDirectory.intact`.
+
     Args:
         root: The directory of the run.
 
     Raises:
         InputError: There is no readable ``run.json``.
+        StoreError: It is not what was written; so raises every reader.
     """
 
     def __init__(self, root: Path) -> None:
@@ -121,9 +124,9 @@ class RunData:
     @cached_property
     def every_row(self) -> pl.DataFrame:
         """All rows of ``scores.parquet``, those without a number included."""
-        if not self.directory.scores.is_file():
+        if not self.directory.holds(self.directory.scores):
             return pl.DataFrame(schema=dict(SCORES_SCHEMA))
-        return read_scores(self.directory.intact_scores())
+        return read_scores(self.directory.scores)
 
     @cached_property
     def _scores(self) -> pl.DataFrame:
@@ -168,20 +171,18 @@ class RunData:
             lens: Public name of the lens; a later stage of it has its number behind a dot.
             model: One of `models`.
         """
-        folder = self.directory.root / "observations" / f"lens={lens}" / f"model={model.slug}"
-        files = sorted(folder.glob("*.parquet"))
+        files = self.directory.tables(f"observations/lens={lens}/model={model.slug}")
         return scan_tables(files) if files else None
 
     def answers(self, lens: str, model: ModelInfo) -> pl.DataFrame:
         """What was answered to single examples of a model, in the columns `sonde.results.answers.ANSWERS`."""
-        folder = self.directory.root / "answers" / f"lens={lens}" / f"model={model.slug}"
-        files = sorted(folder.glob("*.parquet"))
+        files = self.directory.tables(f"answers/lens={lens}/model={model.slug}")
         return pl.read_parquet(files) if files else pl.DataFrame(schema=ANSWERS)
 
     def items(self, identifiers: Sequence[str]) -> pl.DataFrame:
         """Items by id, with their text."""
         path = self.directory.items
-        if not path.is_file():
+        if not self.directory.holds(path):
             return pl.DataFrame(schema=dict(_ITEM_COLUMNS))
         return (
             pl.scan_parquet(path)

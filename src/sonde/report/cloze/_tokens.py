@@ -42,7 +42,7 @@ def _known(run: RunData) -> list[str]:
     for model in run.models:
         for path, name in _asked(held) if (held := AnsweredQueries.of(run, model)) is not None else ():
             names[path].add(name)
-    if not names or not run.directory.items.is_file():
+    if not names or not run.directory.holds(run.directory.items):
         return []
     items = pl.scan_parquet(run.directory.items).select("item_id", "path", "text", "language")
     paths = items.select(pl.col("path").unique().drop_nulls()).collect()["path"].to_list()

@@ -118,7 +118,7 @@ def items_of(run: RunData, labels: Mapping[str, Mapping[str, Any]]) -> dict[str,
 
 def read_items(run: RunData, identifiers: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Items of the corpus and those derived from them, by id."""
-    paths = [path for path in (run.directory.items, run.directory.inputs) if path.is_file()]
+    paths = run.directory.texts()
     if not paths:
         return {}
     table = (

@@ -89,7 +89,7 @@ def _missed(run: RunData, model: ModelInfo) -> Iterator[dict[str, Any]]:
 
 
 def _texts(run: RunData, identifiers: list[str]) -> dict[str, str]:
-    paths = [path for path in (run.directory.items, run.directory.inputs) if path.is_file()]
+    paths = run.directory.texts()
     if not paths:
         return {}
     held = pl.scan_parquet(paths).filter(pl.col("item_id").is_in(identifiers)).select("item_id", "text")

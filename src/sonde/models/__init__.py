@@ -12,7 +12,6 @@ from sonde.models._load import (
     describe_special,
     load_model,
     load_tokenizer,
-    pin,
     resolve_revision,
     settle,
     tokenizer_stamps,
@@ -20,6 +19,7 @@ from sonde.models._load import (
 )
 from sonde.models._naming import QUANTISATIONS, full_name, spec_of, split_family, split_revision
 from sonde.models._placing import device_map_text
+from sonde.models._revision import pin
 from sonde.models._stored import stored
 
 FAMILIES: Registry[Family] = Registry("sonde.models", "model family", "family", protocols=(Family,))

@@ -33,10 +33,10 @@ from sonde.models._resolve import (
     SERVED_REVISION,
     SERVED_SPECIAL,
     behind_a_server,
-    content_hash,
     locate,
     takes_texts,
 )
+from sonde.models._revision import check_content, files_revision
 from sonde.models._weights import TF32, check_files, device_of, dtype_of
 
 _FALLBACKS = ("encoder", "decoder")
@@ -60,7 +60,7 @@ def load_model(spec: ModelSpec) -> LoadedModel:
     _check_head(spec, family, model, capabilities)
     kind = _held_as(spec, config)
     revision = resolve_revision(spec)
-    _check_content(spec)
+    check_content(spec)
     loaded = LoadedModel(
         spec=spec,
         revision=revision,
@@ -174,7 +174,7 @@ def resolve_revision(spec: ModelSpec) -> str:
         return SERVED_REVISION
     if is_encoder(spec):
         return encoder_revision(spec)
-    revision = _files_revision(spec)
+    revision = files_revision(spec)
     if file := split_family(spec.name)[0]:
         from sonde.models import FAMILIES
 
@@ -184,35 +184,6 @@ def resolve_revision(spec: ModelSpec) -> str:
     if kind := quantisation_of(spec, _config(spec)):
         revision += f"+{quantiser(kind)}"
     return revision if spec.reinitialise is None else f"{revision}+reinitialised-{spec.reinitialise}"
-
-
-def pin(spec: ModelSpec) -> ModelSpec:
-    """Return the specification of a model's files as they are now; loading it refuses any others.
-
-    Raises:
-        UnknownNameError: No model has this name.
-        InputError: An adapter cannot be found.
-    """
-    return spec if takes_texts(spec) else dataclasses.replace(spec, content=_content(spec))
-
-
-def _files_revision(spec: ModelSpec) -> str:
-    place = locate(spec)
-    return content_hash(place.name) if place.local else revision_of(place)
-
-
-def _content(spec: ModelSpec) -> str:
-    adapter = f"+{adapter_hash(spec)}" if spec.adapter else ""
-    return f"{_files_revision(spec)}{adapter}"
-
-
-def _check_content(spec: ModelSpec) -> None:
-    """Refuse weights that are not those that a run has planned with, and files its numbers under."""
-    if spec.content and _content(spec) != spec.content:
-        raise InputError(
-            f"model {spec.name!r}: its files were written again after the run had begun; repeat the command "
-            "to read them as they are now"
-        )
 
 
 def _described(spec: ModelSpec, family: Family) -> tuple[Capabilities, SpecialTokens]:

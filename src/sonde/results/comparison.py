@@ -20,10 +20,11 @@ from sonde.results.clusters import LEAST_ICC, ClusterSums, kish
 from sonde.results.contributions import Contributions
 from sonde.results.detectable import detectable
 from sonde.results.estimate import JACKKNIFE, Estimates, differences, estimated, jackknife_variance
-from sonde.results.intervals import DIFFERENCE_OF, Column, Kind, two_sided_p
+from sonde.results.intervals import DIFFERENCE_OF, Bounds, Column, Kind, two_sided_p
 from sonde.results.pairing import Direction
 from sonde.results.scores import Score
 from sonde.results.seeds import with_noise
+from sonde.results.skewed import widening
 from sonde.results.verdict import why_no_verdict
 
 FALSE_DISCOVERIES = 0.05
@@ -177,17 +178,19 @@ def _of_statistic(base: Score, score: Score, kind: Kind) -> Estimates:
     moved = np.bincount(inverse, np.concatenate([two.moved, -one.moved]), minlength=len(names))
     value = np.array([score.value - base.value])
     n_clusters = np.array([len(names)])
+    difference = DIFFERENCE_OF[kind]
     size = np.array([min(one.weight.sum(), two.weight.sum())])
     return estimated(
         value,
         jackknife_variance((moved**2).sum(keepdims=True), n_clusters),
         n_clusters,
         np.array([min(kish(one.weight), kish(two.weight))]),
-        DIFFERENCE_OF[kind],
+        difference,
         n=size,
         mean_size=(two.weight**2).sum() / np.maximum(size, 1.0),
         icc=np.full(1, LEAST_ICC),
         method=f"paired {JACKKNIFE}",
+        wider=widening(np.zeros(len(names), dtype=np.int64), -moved, value, difference),
     )
 
 
@@ -207,19 +210,21 @@ _COLUMNS = ("value", "low", "high", "n_clusters", "effective", "n_eff", "df", "e
 
 def _row(found: Estimates, at: int) -> Estimates:
     cut = {name: getattr(found, name)[at : at + 1] for name in _COLUMNS}
-    return dataclasses.replace(found, **cut)
+    wider = Bounds(*(side[at : at + 1] for side in found.wider))
+    return dataclasses.replace(found, **cut, wider=wider)
 
 
 def _joined(rows: Sequence[Estimates]) -> Estimates:
     held = {name: np.concatenate([getattr(one, name) for one in rows]) for name in _COLUMNS}
-    return Estimates(**held, method=rows[0].method)
+    wider = Bounds(*(np.concatenate(side) for side in zip(*(one.wider for one in rows), strict=True)))
+    return Estimates(**held, wider=wider, method=rows[0].method)
 
 
 def _difference(base: Score, score: Score, better: Direction, found: Estimates, at: int) -> Difference:
     row, kind = _row(found, at), DIFFERENCE_OF[_of(base).kind]
     value, error, df = (float(one[0]) for one in (row.value, row.error, row.df))
     # Differences of what has no bounds are tested on their own scale.
-    tested = two_sided_p(row.value, row.error, row.df, "real") if kind == "real" else row.p_value
+    tested = two_sided_p(row.value, row.tested_error, row.df, "real") if kind == "real" else row.p_value
     p_value = float(tested[0])
     scale = max(1.0, abs(base.value)) if kind == "real" else 0.0
     seeds = [one.seeds for one in (base, score) if one.seeds is not None]

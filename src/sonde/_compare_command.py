@@ -23,6 +23,15 @@ def compare(
         str,
         typer.Option("--series", metavar="REGEX", help=r"Checkpoints of one training, as 'step(\d+)'."),
     ] = "",
+    least: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--least",
+            metavar="METRIC=SIZE",
+            help="The least size of a difference that matters, in the unit of the metric (may be repeated; "
+            "default 0.01 for shares, 0.005 for bits per byte).",
+        ),
+    ] = None,
     lenses: Annotated[
         list[str] | None,
         typer.Option("-l", "--lens", metavar="FILE", help="A lens of your own that the runs were made with."),
@@ -34,14 +43,16 @@ def compare(
     from sonde.experiments.comparing import default_output, write_comparison, write_series
     from sonde.lenses import LENSES
     from sonde.report import build_comparison
+    from sonde.results.least import sizes_of
     from sonde.store.remote import fetched
 
+    sizes = sizes_of(least or ())
     for lens in lenses or ():
         LENSES.hand_in(lens)
     directories = [fetched(one) for one in directories]
-    found = held_against(directories, progress(), series=series)
+    found = held_against(directories, progress(), series=series, least=sizes)
     folder = write_comparison(found, output or default_output(directories))
     if series:
-        write_series(directories, series, folder)
+        write_series(directories, series, folder, least=sizes)
     page = build_comparison(folder)
     return Shown(comparison_data(folder, page), lambda: print_comparison(folder, page))

@@ -82,7 +82,7 @@ def test_the_test_rejects_where_the_interval_excludes_zero() -> None:
     x = rng.lognormal(0, 1, (400, 20)) - 1.0
     place = np.divmod(np.arange(8000), 20)
     found = ratios(ClusterSums(*place, x.ravel(), np.ones(8000), 400), "real")
-    p_value = 2 * stats.t.sf(np.abs(found.value / found.tested_error), found.df)
+    p_value = 2 * stats.t.sf(np.abs(found.value / (found.error * found.facing_zero)), found.df)
     excluded = (found.low > 0) | (found.high < 0)
     assert 20 < excluded.sum() < 380
     assert ((p_value < 0.05) == excluded).all()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 import polars as pl
 from markupsafe import Markup
@@ -67,7 +68,11 @@ class ComparedModels:
 
 
 def compare(
-    *runs: Place | Run, output: Place | None = None, series: str = "", lenses: Sequence[Place] = ()
+    *runs: Place | Run,
+    output: Place | None = None,
+    series: str = "",
+    least: Mapping[str, float] = MappingProxyType({}),
+    lenses: Sequence[Place] = (),
 ) -> ComparedModels:
     r"""Hold models against each other on the same items: what got better, worse, or cannot be told.
 
@@ -80,6 +85,8 @@ def compare(
         output: Folder of the comparison; by default beside the first run.
         series: For checkpoints of one training, the regular expression whose group is the step in the names
             of models or runs, as ``step(\d+)``: the last is held against the first, and growth is shown.
+        least: The least size of a difference that matters, by metric and in its unit, as
+            ``{"accuracy": 0.02}``; by default 0.01 for shares and 0.005 for bits per byte.
         lenses: Files of lenses of your own that the runs were made with: a run's word is not enough to
             execute them.
 
@@ -87,7 +94,8 @@ def compare(
         Every difference, tested together.
 
     Raises:
-        UsageError: No run is named, or one with a single model.
+        UsageError: No run is named, or one with a single model; or ``least`` names a metric that is not
+            compared.
         InputError: A folder holds no run, or the runs have nothing in common.
     """
     if not runs:
@@ -96,8 +104,8 @@ def compare(
         LENSES.hand_in(str(lens))
     folders = [run.directory if isinstance(run, Run) else fetched(run) for run in runs]
     target = Path(output) if output is not None else default_output(folders)
-    folder = write_comparison(held_against(folders, series=series), target)
+    folder = write_comparison(held_against(folders, series=series, least=least), target)
     if series:
-        write_series(folders, series, folder)
+        write_series(folders, series, folder, least=least)
     build_comparison(folder)
     return ComparedModels(folder)

@@ -81,9 +81,9 @@ class Estimates:
     method: str
 
     @property
-    def tested_error(self) -> Column:
-        """Standard errors as a test against 0 takes them: widened as the end that faces 0."""
-        return self.error * np.where(self.value > 0, self.wider.low, self.wider.high)
+    def facing_zero(self) -> Column:
+        """The factors of the ends that face 0, by which a test against 0 widens the standard errors."""
+        return np.where(self.value > 0, self.wider.low, self.wider.high)
 
 
 def ratios(sums: ClusterSums, kind: Kind, *, squares: Column | None = None) -> Estimates:

@@ -2,8 +2,9 @@
 
 Losses are log-normal (standard deviation 1 on the log scale) in clusters whose own means are too; a cluster's
 size is the same for all, log-normal with standard deviation 1, or Pareto with exponent 1.3, which has no
-variance. Held to 93 to 97.5 % (92 % in the hardest cells, Pareto with the larger spread; without an upper bound
-for the difference of two constructs), with at most 7.5 % of misses on one side, and 1 to 1.3 times Student's width.
+variance. Held to 93 to 97.5 % (92 % in the hardest cells, Pareto with the larger spread; without an upper
+bound for the difference of two constructs), with at most 7.5 % of misses on one side, and 1 to 1.3 times
+Student's width.
 """
 
 from __future__ import annotations

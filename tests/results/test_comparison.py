@@ -52,7 +52,7 @@ def test_a_difference_of_means_is_the_t_test_of_what_clusters_differ_by() -> Non
     facing = below if found.value > 0 else above
     assert found.p_value == pytest.approx(2 * stats.t.sf(abs(test.statistic) / facing, 19))
     error = stats.sem(apart)
-    reach = stats.t.ppf(0.975, 19) * facing + stats.t.ppf(0.8, 19)
+    reach = stats.t.ppf(0.975, 19) * max(below, above) + stats.t.ppf(0.8, 19)
     assert found.detectable == pytest.approx(reach * error)
 
 

@@ -62,7 +62,8 @@ class Difference:
         p_adjusted: The same among all that were compared (Benjamini and Hochberg 1995).
         effect: Cohen's h of two proportions; NaN for other numbers, whose difference is in their unit.
         error: Standard error.
-        wider: Factor of it that the test takes, see `sonde.results.skewed`.
+        wider: The most that a test takes of it, see `sonde.results.skewed`: of either sign, since nobody knows
+            which a difference would have had.
         least: The least size that matters, see `sonde.results.least`.
         detectable: The difference that would have been found in four of five such comparisons, at the level
             that Benjamini and Hochberg ask for among all that were compared.
@@ -279,7 +280,7 @@ def _difference(
         p_value=p_value,
         effect=_cohens_h(base.value, score.value) if _of(base).kind in ("proportion", "unit") else math.nan,
         error=error,
-        wider=float(row.facing_zero[0]),
+        wider=max(float(side[0]) for side in row.wider),
         least=least_size(score.metric, score.ci_method, least),
         why=why_no_verdict(qualified) or (_TOO_NEAR if 0 < abs(value) <= _PRECISION * scale else ""),
     )

@@ -10,22 +10,34 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
+from scipy.special import stdtrit
 
 from sonde.results.dimensions import dimensions_are
+from sonde.results.intervals import LEVEL as LEVEL_OF_INTERVALS
+from sonde.results.least import amount, least_size
 from sonde.results.verdict import why_no_verdict
 
 Row = Mapping[str, Any]
 
-ABOVE, BELOW, LEVEL, ALONE, OPEN = "above", "below", "level", "alone", "open"
+ABOVE, BELOW, SLIGHT, LEVEL, ALONE, OPEN = "above", "below", "slight", "level", "alone", "open"
 
 VERDICTS = {
     ABOVE: "better than its control",
     BELOW: "worse than its control",
+    SLIGHT: "differs from its control by less than matters",
     LEVEL: "cannot be told from its control",
     ALONE: "a number without a control",
     OPEN: "no verdict",
 }
 """What a row of the first screen may conclude, as it is said in few words."""
+
+WHERE = {
+    ABOVE: "above",
+    BELOW: "below",
+    SLIGHT: "apart by less than matters from",
+    LEVEL: "not told from",
+}
+"""Where a number lies beside its control, of which it is not known whether more is better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +111,11 @@ def compared(rows: Sequence[Row], question: LensQuestion) -> HeldAgainst | None:
     beside = [one for one in same if one["metric"] == metric and one["control"] in question.controls]
     gains = {one["control"]: _gain(same, metric, one["control"], question.paired) for one in beside}
     sign = -1 if question.lower else 1
-    # Of controls that are equally good the one with a paired difference.
-    control = max(
-        beside, key=lambda one: (sign * one["value"], gains[one["control"]] is not None), default=None
-    )
+    # A lens that chose one of several controls on validation has a paired difference to that one alone.
+    paired = [one for one in beside if gains[one["control"]] is not None]
+    control = max(paired or beside, key=lambda one: sign * one["value"], default=None)
     gain = None if control is None else gains[control["control"]]
-    kind, why = concluded(row, control, gain, lower=question.lower)
+    kind, why = concluded(row, control, gain, lower=question.lower, among=len(paired or beside))
     return HeldAgainst(row, control, gain, kind, why)
 
 
@@ -119,7 +130,9 @@ def _gain(rows: Iterable[Row], metric: str, control: str, paired: str) -> Row | 
     return None
 
 
-def concluded(row: Row, control: Row | None, gain: Row | None, *, lower: bool) -> tuple[str, str]:
+def concluded(
+    row: Row, control: Row | None, gain: Row | None, *, lower: bool, among: int = 1
+) -> tuple[str, str]:
     """What may be concluded of a number beside its control, and why nothing may.
 
     Args:
@@ -127,22 +140,34 @@ def concluded(row: Row, control: Row | None, gain: Row | None, *, lower: bool) -
         control: Its control; None where there is none.
         gain: Their paired difference; without one their intervals have to lie apart.
         lower: Whether less is better.
+        among: Of how many controls it is the best, on what is tested. To be better than that one is to be
+            better than each; to be worse asks for an interval that holds for all of them (Bonferroni).
     """
     if control is None:
         why = why_no_verdict(row)
         return (OPEN if why else ALONE), why
-    if gain is not None:
-        why = why_no_verdict(gain)
-        ahead, behind = (not why and gain["ci_low"] > 0), (not why and gain["ci_high"] < 0)
-    else:
-        # Without a paired difference only intervals that lie apart tell two numbers from each other.
-        why = why_no_verdict(row) or why_no_verdict(control)
-        ahead, behind = (
-            not why and row["ci_low"] > control["ci_high"],
-            not why and row["ci_high"] < control["ci_low"],
-        )
+    why = why_no_verdict(gain) if gain is not None else why_no_verdict(row) or why_no_verdict(control)
     if why:
         return OPEN, why
+    if gain is not None:
+        value, low, high = gain["value"], gain["ci_low"], gain["ci_high"]
+        wider, counted = _wider(gain["df"], among), gain
+    else:
+        # Without a paired difference only intervals that lie apart tell two numbers from each other.
+        value = row["value"] - control["value"]
+        low, high = row["ci_low"] - control["ci_high"], row["ci_high"] - control["ci_low"]
+        wider, counted = 1.0, row
     if lower:
-        ahead, behind = behind, ahead
-    return (ABOVE if ahead else BELOW if behind else LEVEL), ""
+        value, low, high = -value, -high, -low
+    size = least_size(counted["metric"], counted["ci_method"] or "")
+    sure = low > 0 or value + wider * (high - value) < 0
+    found = amount(value, low, high, size, sure=sure)
+    return {"higher": ABOVE, "lower": BELOW, "slight": SLIGHT}.get(found, LEVEL), ""
+
+
+def _wider(df: float | None, among: int) -> float:
+    """Factor of a half-width at 95 % that makes it hold for so many intervals at once."""
+    if df is None or among == 1:
+        return 1.0
+    tail = (1 - LEVEL_OF_INTERVALS) / 2
+    return float(stdtrit(df, 1 - tail / among) / stdtrit(df, 1 - tail))

@@ -92,6 +92,8 @@ def test_what_does_not_vary_and_few_clusters_are_not_made_wider() -> None:
     for raised in (np.zeros(20), np.array([-1.0, 1.0]), np.array([3.0])):
         found = widening(np.zeros(len(raised), int), raised, np.ones(1), "real")
         assert (found.low[0], found.high[0]) == (1.0, 1.0)
+    alone = widening(np.zeros(4, int), np.array([np.inf, 1.0, 2.0, 3.0]), np.ones(1), "real")
+    assert (alone.low[0], alone.high[0]) == (1.0, 1.0)
     # Of a bounded kind nothing is made wider.
     bounded = widening(np.zeros(20, int), np.arange(20.0) ** 3, np.full(1, 0.5), "proportion")
     assert (bounded.low[0], bounded.high[0]) == (1.0, 1.0)

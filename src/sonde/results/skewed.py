@@ -61,7 +61,9 @@ def widening(
     sizes = np.bincount(group, minlength=len(value))
     ordered = raised[np.argsort(group, kind="stable")]
     starts = np.cumsum(sizes) - sizes
-    usable = np.flatnonzero((sizes > 2) & ((value > 0) | (not log)))
+    # Where one cluster holds all of the weight, nothing is left without it.
+    known = np.isfinite(np.bincount(group, np.abs(raised), minlength=len(value)))
+    usable = np.flatnonzero(known & (sizes > 2) & ((value > 0) | (not log)))
     usable = usable[np.argsort(sizes[usable], kind="stable")]
     for first in range(0, len(usable), _AT_ONCE):
         chosen = usable[first : first + _AT_ONCE]

@@ -62,8 +62,8 @@ class Difference:
         p_adjusted: The same among all that were compared (Benjamini and Hochberg 1995).
         effect: Cohen's h of two proportions; NaN for other numbers, whose difference is in their unit.
         error: Standard error.
-        wider: The most that a test takes of it, see `sonde.results.skewed`: of either sign, since nobody knows
-            which a difference would have had.
+        wider: The most that a test takes of it, see `sonde.results.skewed`: for either sign, since nobody
+            knows which a difference would have had.
         least: The least size that matters, see `sonde.results.least`.
         detectable: The difference that would have been found in four of five such comparisons, at the level
             that Benjamini and Hochberg ask for among all that were compared.

@@ -1,8 +1,8 @@
 """The least size of a difference that matters, and what a difference amounts to beside it.
 
 A large sample is sure of differences that nobody would act on: rounding weights to 8 bits moves many
-surprisals by thousandths of a bit. So a difference is said to go one way only where it is sure and its estimate is as
-large as what matters; how large that is can be said by who asks.
+surprisals by thousandths of a bit. So a difference is said to go one way only where it is sure and its
+estimate is as large as what matters; how large that is can be said by who asks.
 """
 
 from __future__ import annotations

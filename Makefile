@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo demo-all test test-all reference check bench bench-full bench-gpu docs strings format wheel clean
+.PHONY: demo demo-all test test-all reference calibrate check bench bench-full bench-gpu docs strings format wheel clean
 
 # `make demo LANGUAGE=go` is the same in that language, on a corpus that the machine has or can be given.
 demo: $(STAMP)
@@ -32,6 +32,10 @@ test-all: $(STAMP)
 # What the tree at hand gives, value by value beside the tree at the tag before-middle; some twenty minutes at first.
 reference: $(STAMP)
 	$(BIN)/python -m tests.reference
+
+# How often verdicts are wrong and intervals miss, over draws whose truth is known; an hour of two cores at most.
+calibrate: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.calibration
 
 check: $(STAMP)
 	$(BIN)/ruff check src tests bench docs

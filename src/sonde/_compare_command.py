@@ -23,6 +23,15 @@ def compare(
         str,
         typer.Option("--series", metavar="REGEX", help=r"Checkpoints of one training, as 'step(\d+)'."),
     ] = "",
+    least: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--least",
+            metavar="METRIC=SIZE",
+            help="The least size of a difference that matters, in the unit of the metric (may be repeated; "
+            "default 0.01 for shares, 0.005 for bits per byte).",
+        ),
+    ] = None,
     lenses: Annotated[
         list[str] | None,
         typer.Option("-l", "--lens", metavar="FILE", help="A lens of your own that the runs were made with."),
@@ -32,8 +41,10 @@ def compare(
     from sonde._console import comparison_data, print_comparison, progress
     from sonde.facade.compared import write_compared
     from sonde.lenses import LENSES
+    from sonde.results.least import sizes_of
 
+    sizes = sizes_of(least or ())
     for lens in lenses or ():
         LENSES.hand_in(lens)
-    folder, page = write_compared(directories, output, series, progress())
+    folder, page = write_compared(directories, output, series, sizes, progress())
     return Shown(comparison_data(folder, page), lambda: print_comparison(folder, page))

@@ -52,13 +52,15 @@ MADE = {"Mean", "ratio"}
 
 
 def entries() -> dict[str, dict[str, list[str]]]:
-    """Cells of the table's rows by section and metric."""
+    """Cells of the rows of tables of metrics, by section and metric."""
     found: dict[str, dict[str, list[str]]] = {}
     page = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
     for title, text in re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", page, flags=re.M | re.S):
         rows = [
             [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if "|" in line
         ]
+        if rows and rows[0][0] != "metric":
+            continue
         found[title.strip("`")] = {row[0].strip("`"): row[1:] for row in rows[2:]}
     return found
 

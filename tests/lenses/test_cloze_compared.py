@@ -16,6 +16,7 @@ from sonde.lenses.cloze.ranked import with_seen
 from sonde.lenses.cloze.rates import KS
 from sonde.results import Mean, means
 from sonde.results.scores import Score
+from sonde.results.skewed import widening
 from sonde.tasks._cloze_queries import path_number
 
 FRAMES = ("assigned", "commented", "spaced")
@@ -92,8 +93,10 @@ def test_the_interval_of_the_spread_leaves_out_one_library_at_a_time(
     effective = sum(sizes) ** 2 / sum(size**2 for size in sizes)
     half = student.ppf(0.975, effective - 1) * error
     score = found(frame_scores, "p_at_k_sd", "template=call", k=5)
-    assert score.ci_low == pytest.approx(max(whole - half, 0.0))
-    assert score.ci_high == pytest.approx(whole + half)
+    moved = np.array([whole - spread(one) for one in libraries])
+    wider = widening(np.zeros(len(libraries), int), moved, np.array([whole]), "nonnegative")
+    assert score.ci_low == pytest.approx(whole * np.exp(-wider.low[0] * half / whole))
+    assert score.ci_high == pytest.approx(whole * np.exp(wider.high[0] * half / whole))
     assert (score.n, score.n_clusters) == (39, 12)
 
 

@@ -315,6 +315,38 @@ def test_an_earlier_card_is_not_fallen_below(
     assert "other items" not in outcome.why
 
 
+def gain_of(tmp_path: Path, value: float, text: str, low: float = 0.001) -> Any:
+    """The outcome of a requirement of a gain that is sure."""
+    gain = row(
+        value, metric="gain", control="length", ci_low=low, ci_high=2 * value - low, n_eff=None,
+        ci_method="paired clustered jackknife, Fisher's z",
+    )  # fmt: skip
+    root = run_of(tmp_path / "gains", [row(0.7), gain])
+    file = tmp_path / "gains.toml"
+    file.write_text(PROBE.replace("accuracy", "gain") + text)
+    (outcome,) = build_card(root, file).requirements
+    return outcome
+
+
+def test_a_gain_that_is_sure_and_less_than_matters_meets_nothing(tmp_path: Path) -> None:
+    slight = gain_of(tmp_path, 0.004, "at_least = 0")
+    assert not slight.met
+    assert slight.why.endswith("but it differs, by less than matters (0.004; 0.01 would)")
+    assert gain_of(tmp_path, 0.004, "at_least = 0\nleast = 0").met
+    assert gain_of(tmp_path, 0.012, "at_least = 0").met
+    assert not gain_of(tmp_path, 0.012, "at_least = 0\nleast = 0.02").met
+    # To be small is what such a requirement asks for.
+    assert gain_of(tmp_path, 0.004, "at_most = 0.05").met
+
+
+def test_a_fall_that_is_less_than_matters_is_none(required: Required, tmp_path: Path) -> None:
+    earlier(tmp_path / "before", 0.655)
+    asked = PROBE + 'not_below = "before/card.json"'
+    assert not required(f"{asked}\nleast = 0").met
+    (outcome,) = required(f"{asked}\nleast = 0.01").requirements
+    assert outcome.met and "0.655 in before/card.json less 0.01" in outcome.why
+
+
 def test_an_earlier_card_over_other_items_says_so(required: Required, tmp_path: Path) -> None:
     earlier(tmp_path / "before", 0.5, item_set="others")
     card = required(PROBE + 'not_below = "before/card.json"')

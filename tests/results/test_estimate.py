@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 
 from sonde.results.clusters import ClusterSums, kish, sums_of
-from sonde.results.estimate import Estimates, bootstrap, differences, jackknife, ratios
+from sonde.results.estimate import Estimates, differences, jackknife, ratios
+from sonde.results.resampling import bootstrap
 
 
 def one_group(x: np.ndarray, w: np.ndarray) -> ClusterSums:
@@ -28,6 +29,13 @@ def slow_ratio(x: np.ndarray, w: np.ndarray) -> tuple[float, float, float]:
     return value, value - half, value + half
 
 
+def without_skew(found: Estimates, index: int = 0) -> tuple[float, float, float]:
+    """The value and the ends of Student's interval, from an interval that skew made wider."""
+    value = found.value[index]
+    below, above = (value - found.low[index], found.high[index] - value)
+    return value, value - below / found.wider.low[index], value + above / found.wider.high[index]
+
+
 clusters = st.lists(st.tuples(st.floats(-50, 50), st.integers(1, 40)), min_size=2, max_size=12)
 
 
@@ -40,9 +48,11 @@ def test_many_groups_at_once_equal_each_group_alone(groups: list[list[tuple[floa
     found = ratios(ClusterSums(group, cluster, x, w, len(groups)), "real")
     for index, rows in enumerate(groups):
         expected = slow_ratio(np.array([x for x, _ in rows]), np.array([float(w) for _, w in rows]))
-        assert (found.value[index], found.low[index], found.high[index]) == pytest.approx(
-            expected, rel=1e-6, abs=1e-6, nan_ok=True
+        assert without_skew(found, index) == pytest.approx(expected, rel=1e-6, abs=1e-6, nan_ok=True)
+        alone = ratios(
+            one_group(np.array([x for x, _ in rows]), np.array([float(w) for _, w in rows])), "real"
         )
+        assert [side[index] for side in found.wider] == pytest.approx([side[0] for side in alone.wider])
         assert found.n_clusters[index] == len(rows)
 
 
@@ -50,7 +60,7 @@ def test_clusters_of_equal_size_give_the_t_interval_of_their_means() -> None:
     means = np.array([1.0, 2.0, 4.0, 7.0, 1.5])
     found = ratios(one_group(means * 10, np.full(5, 10.0)), "real")
     low, high = stats.t.interval(0.95, 4, means.mean(), stats.sem(means))
-    assert (found.low[0], found.high[0]) == pytest.approx((low, high))
+    assert without_skew(found)[1:] == pytest.approx((low, high))
 
 
 def test_a_single_cluster_has_a_value_and_no_interval() -> None:
@@ -157,9 +167,27 @@ def test_kish_counts_equal_clusters_and_discounts_unequal_ones() -> None:
     assert kish(np.zeros(3)) == 0
 
 
-def test_bits_never_fall_below_zero() -> None:
+def test_bits_stay_above_zero() -> None:
     found = ratios(one_group(np.array([0.0, 0.0, 9.0]), np.ones(3)), "nonnegative")
-    assert found.low[0] == 0.0 < found.value[0] < found.high[0]
+    assert 0.0 < found.low[0] < found.value[0] < found.high[0]
+    # Nothing is left to take a logarithm of, and nothing varies.
+    nothing = ratios(one_group(np.zeros(3), np.ones(3)), "nonnegative")
+    assert nothing.low[0] == nothing.value[0] == nothing.high[0] == 0.0
+
+
+def test_positive_means_have_student_s_interval_of_their_logarithm() -> None:
+    x, w = draw(40, 1, np.random.default_rng(4))
+    found = ratios(one_group(x[0], w[0]), "nonnegative")
+    half = stats.t.ppf(0.975, found.df[0]) * found.error[0] / found.value[0]
+    expected = np.exp(np.log(found.value[0]) + half * np.array([-found.wider.low[0], found.wider.high[0]]))
+    assert (found.low[0], found.high[0]) == pytest.approx(tuple(expected))
+
+
+def test_a_few_clusters_do_not_let_the_upper_end_run_off() -> None:
+    found = ratios(one_group(np.array([1.0, 1.0, 90.0]), np.ones(3)), "nonnegative")
+    half = found.wider.high[0] * stats.t.ppf(0.975, found.df[0]) * found.error[0]
+    assert half > found.value[0]
+    assert found.high[0] == pytest.approx(found.value[0] + (np.e - 1) * half)
 
 
 shares = st.lists(

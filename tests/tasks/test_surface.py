@@ -2,6 +2,7 @@ import dataclasses
 import random
 from collections.abc import Callable
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -138,6 +139,26 @@ def test_where_only_some_have_another_end_the_words_are_read() -> None:
     found = accuracy(dataclasses.replace(dataset, examples=mixed), items)
     assert set(found) == {"majority", "length", "bag_of_tokens", "parse_error"}
     assert found["bag_of_tokens"] > 0.95
+
+
+def test_the_baseline_to_beat_is_chosen_on_validation_in_each_fold() -> None:
+    dataset, items = data_set(lambda draw, faulty: f"def f():\n{filler(draw, 20 if faulty else 5)}")
+    rows = np.arange(dataset.examples.height)
+    parts = [rows[rows % 3 == part] for part in range(3)]
+    folds = [(parts[one], parts[(one + 1) % 3], parts[(one + 2) % 3]) for one in range(3)]
+    table = surface_predictions(dataset, items, folds)
+    assert set(table.filter("chosen")["control"]) == {"length"}
+    assert table.filter("chosen").height == len(rows)
+    # Labels by coin on what one fold tests change nothing of what that fold chose.
+    draw = np.random.default_rng(0)
+    own = dataset.examples.with_row_index()
+    coins = pl.Series(draw.choice(["FAULT", "ORIG"], len(rows)).tolist())
+    label = pl.when(pl.col("index").is_in(folds[0][2].tolist())).then(coins).otherwise("label")
+    changed = dataclasses.replace(dataset, examples=own.with_columns(label=label).drop("index"))
+    again = surface_predictions(changed, items, folds[:1])
+    assert set(again.filter("chosen")["control"]) == {"length"}
+    reached = dict(again.group_by("control").agg(pl.col("correct").mean()).iter_rows())
+    assert reached["length"] < 0.6
 
 
 @pytest.mark.parametrize(

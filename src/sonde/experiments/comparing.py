@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -27,6 +28,7 @@ from sonde.results.comparison import Difference, adjusted, compared
 from sonde.results.differences import differences_frame
 from sonde.results.dimensions import REASON
 from sonde.results.findings import findings
+from sonde.results.least import check_sizes
 from sonde.results.pairing import Compared, Direction, Unpaired, paired
 from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score, read_scores, scores_frame
 from sonde.results.series import series_frame
@@ -56,7 +58,11 @@ class Comparison:
 
 
 def compare(
-    directories: Sequence[Path], progress: Progress | None = None, *, series: str = ""
+    directories: Sequence[Path],
+    progress: Progress | None = None,
+    *,
+    series: str = "",
+    least: Mapping[str, float] = MappingProxyType({}),
 ) -> list[Comparison]:
     """Compare the models of one run with its first, or those of further runs with the first run's.
 
@@ -65,13 +71,15 @@ def compare(
         progress: Is told how far it is.
         series: For checkpoints of one training, the regular expression whose group is the step in the names
             of models or runs: the last is compared with the first.
+        least: The least size of a difference that matters, by metric and in its unit; of others see
+            `sonde.results.least`.
 
     Returns:
         One comparison a pair of models; p-values are adjusted over all of them together.
 
     Raises:
         InputError: A folder holds no run, or two have nothing in common.
-        UsageError: There is one model only.
+        UsageError: There is one model only, or a size is given of a metric that is not compared.
     """
     if series:
         (_, first), *_, (_, last) = checkpoints(directories, series)
@@ -82,15 +90,17 @@ def compare(
     found: list[Comparison] = []
     with teller.stage("comparing", len(sides)) as advance:
         for base, side in sides:
-            found.append(_compared(base, side))
+            found.append(_compared(base, side, least))
             advance()
+    metrics = {one.score.metric: one for comparison in found for one in comparison.differences}
+    check_sizes(least, metrics)
     together = iter(adjusted([one for comparison in found for one in comparison.differences]))
     for comparison in found:
         comparison.differences = [next(together) for _ in comparison.differences]
     return found
 
 
-def _compared(base: RunModel, side: RunModel) -> Comparison:
+def _compared(base: RunModel, side: RunModel, least: Mapping[str, float]) -> Comparison:
     """Score two sides together and test every difference."""
     found = Comparison(base=base, side=side)
     pairs: list[tuple[Score, Score, Direction]] = []
@@ -123,7 +133,7 @@ def _compared(base: RunModel, side: RunModel) -> Comparison:
             found.unpaired += [_not_scored(one) for one in (*bases, *scores) if one.metric == LEFT_OUT]
     if not found.covered and not found.unpaired:
         raise InputError(f"{base.run.root} and {side.run.root} have no lens over the same items in common")
-    found.differences = compared(pairs)
+    found.differences = compared(pairs, least)
     return found
 
 
@@ -169,7 +179,13 @@ def _groups(base: RunModel, side: RunModel) -> Iterator[tuple[Mapping[str, Any],
             yield group, other
 
 
-def write_series(directories: Sequence[Path], pattern: str, output: Path) -> Path:
+def write_series(
+    directories: Sequence[Path],
+    pattern: str,
+    output: Path,
+    *,
+    least: Mapping[str, float] = MappingProxyType({}),
+) -> Path:
     """Write ``series.parquet``: what the lenses compare, of every checkpoint, with its best control.
 
     Raises:
@@ -191,7 +207,7 @@ def write_series(directories: Sequence[Path], pattern: str, output: Path) -> Pat
     if len(scores) < len(found):
         raise InputError("a run of the series has no scores; run it again with the same arguments")
     buffer = io.BytesIO()
-    series_frame(scores, wanted).write_parquet(buffer, compression="zstd", statistics=False)
+    series_frame(scores, wanted, least).write_parquet(buffer, compression="zstd", statistics=False)
     write_with_receipt(output, "series.parquet", buffer.getvalue())
     return output
 

@@ -23,9 +23,10 @@ CORRELATION = 0.5
 """Of two models' answers to one item, as far as it is not known; most are more alike, which shows more."""
 
 ASSUMED = (
-    f"80 % power, 5 % two-sided; intraclass correlation {LEAST_ICC:g}; two models on the same items, whose "
-    f"answers correlate by {CORRELATION:g} (by 0 it is {math.sqrt(2):.1f} times as much, by 0.9 "
-    f"{math.sqrt(0.2):.1f} times)"
+    f"80 % power at p < 0.05 of one number alone, two-sided (a comparison of several tests each at a lower "
+    f"level, at worst 0.05 over their number, and shows less); intraclass correlation {LEAST_ICC:g}; two "
+    f"models on the same items, whose answers correlate by {CORRELATION:g} (by 0 it is {math.sqrt(2):.1f} "
+    f"times as much, by 0.9 {math.sqrt(0.2):.1f} times)"
 )
 """What figures between two models rest on, in words."""
 

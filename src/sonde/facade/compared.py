@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 import polars as pl
 from markupsafe import Markup
@@ -69,7 +70,11 @@ class ComparedModels:
 
 
 def compare(
-    *runs: Place | Run, output: Place | None = None, series: str = "", lenses: Sequence[Place] = ()
+    *runs: Place | Run,
+    output: Place | None = None,
+    series: str = "",
+    least: Mapping[str, float] = MappingProxyType({}),
+    lenses: Sequence[Place] = (),
 ) -> ComparedModels:
     r"""Hold models against each other on the same items: what got better, worse, or cannot be told.
 
@@ -82,6 +87,8 @@ def compare(
         output: Folder or address of the comparison; by default inside the one run, else beside the first.
         series: For checkpoints of one training, the regular expression whose group is the step in the names
             of models or runs, as ``step(\d+)``: the last is held against the first, and growth is shown.
+        least: The least size of a difference that matters, by metric and in its unit, as
+            ``{"accuracy": 0.02}``; by default 0.01 for shares and 0.005 for bits per byte.
         lenses: Files of lenses of your own that the runs were made with: a run's word is not enough to
             execute them.
 
@@ -89,7 +96,8 @@ def compare(
         Every difference, tested together.
 
     Raises:
-        UsageError: No run is named, or one with a single model.
+        UsageError: No run is named, or one with a single model; or ``least`` names a metric that is not
+            compared.
         InputError: A folder holds no run, or the runs have nothing in common.
     """
     if not runs:
@@ -97,12 +105,16 @@ def compare(
     for lens in lenses:
         LENSES.hand_in(str(lens))
     folders = [run.directory if isinstance(run, Run) else Path(run) for run in runs]
-    folder, _ = write_compared(folders, None if output is None else Path(output), series)
+    folder, _ = write_compared(folders, None if output is None else Path(output), series, least)
     return ComparedModels(folder)
 
 
 def write_compared(
-    places: Sequence[Path], output: Path | None, series: str, progress: Progress | None = None
+    places: Sequence[Path],
+    output: Path | None,
+    series: str,
+    least: Mapping[str, float],
+    progress: Progress | None = None,
 ) -> tuple[Path, Path]:
     """Compare runs and write the comparison with its page.
 
@@ -110,6 +122,7 @@ def write_compared(
         places: Folders or addresses of runs.
         output: Where to; by default into the one run, else beside the first.
         series: As for `compare`.
+        least: As for `compare`.
         progress: Is told how far it is.
 
     Returns:
@@ -124,7 +137,7 @@ def write_compared(
     inside = target.name if output is None and len(places) == 1 else ""
     outputs = [f"{inside}/{one}" if inside else one for one in COMPARISON_FILES]
     with in_step(target.parent if inside else target, told.note, outputs=outputs, begins=not inside) as held:
-        folder = write_comparison(held_against(folders, told, series=series), held / inside)
+        folder = write_comparison(held_against(folders, told, series=series, least=least), held / inside)
         if series:
-            write_series(folders, series, folder)
+            write_series(folders, series, folder, least=least)
         return folder, build_comparison(folder)

@@ -17,9 +17,14 @@ OUTCOMES: Mapping[str, str] = {
     "worse": "worse",
     "higher": "higher",
     "lower": "lower",
+    "slight": "differs, by less than matters",
+    "alike": "no difference that matters",
     "undecided": "cannot be told",
 }
 """What a comparison says of a number, in the words of page and terminal."""
+
+_COUNTED = {**OUTCOMES, "slight": "differ by less than matters", "alike": "without a difference that matters"}
+"""The same of several numbers."""
 
 _IN_PERCENT = ("accuracy", "first_hit", "p_at_k", "preferred", "classification", "localisation_repair")
 
@@ -115,7 +120,7 @@ def counts(differences: pl.DataFrame) -> list[dict[str, Any]]:
 
 def in_sentence(row: Mapping[str, Any]) -> str:
     """The counts of a lens in words, for example ``"3 better, 2 worse, 40 cannot be told"``."""
-    said = [f"{row[name]:,} {words}" for name, words in OUTCOMES.items() if row[name] or name == "undecided"]
+    said = [f"{row[name]:,} {words}" for name, words in _COUNTED.items() if row[name] or name == "undecided"]
     few = f", {row['no_verdict']:,} rest on too little for a verdict" if row["no_verdict"] else ""
     return f"{', '.join(said)}{few}; of {row['compared']:,} numbers"
 
@@ -151,7 +156,8 @@ def table(summary: str, rows: pl.DataFrame | Sequence[Row], *, several: bool, ou
                 title="Detectable",
                 value="detectable",
                 format=_form(Number),
-                help="The difference that four of five such comparisons would have found.",
+                help="The difference that four of five such comparisons would have found, at the level that "
+                "Benjamini and Hochberg ask for among all of them.",
             ),
             Column(title="n", value="n", format=COUNT, help="Observations behind each of the two numbers."),
             Column(

@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 
 from sonde.results.clusters import LEAST_ICC, ClusterSums, kish
 from sonde.results.contributions import Contributions
-from sonde.results.detectable import detectable
+from sonde.results.detectable import detectable, level_asked
 from sonde.results.estimate import JACKKNIFE, Estimates, differences, estimated, jackknife_variance
-from sonde.results.intervals import DIFFERENCE_OF, Column, Kind, two_sided_p
+from sonde.results.intervals import DIFFERENCE_OF, Bounds, Column, Kind, two_sided_p
+from sonde.results.least import Amount, amount, least_size
 from sonde.results.pairing import Direction
 from sonde.results.scores import Score
 from sonde.results.seeds import with_noise
+from sonde.results.skewed import widening
 from sonde.results.verdict import why_no_verdict
 
 FALSE_DISCOVERIES = 0.05
@@ -37,7 +40,7 @@ _TOO_NEAR = "less than another batch or machine would change"
 _ROUNDING = 1e-9
 """Below this, sums are those of whole observations."""
 
-Outcome = Literal["better", "worse", "higher", "lower", "undecided"]
+Outcome = Literal["better", "worse", Amount]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +61,12 @@ class Difference:
         p_value: Of no difference, by the test that the interval inverts.
         p_adjusted: The same among all that were compared (Benjamini and Hochberg 1995).
         effect: Cohen's h of two proportions; NaN for other numbers, whose difference is in their unit.
-        detectable: The difference that would have been found in four of five such comparisons.
+        error: Standard error.
+        wider: The most that a test takes of it, see `sonde.results.skewed`: for either sign, since nobody
+            knows which a difference would have had.
+        least: The least size that matters, see `sonde.results.least`.
+        detectable: The difference that would have been found in four of five such comparisons, at the level
+            that Benjamini and Hochberg ask for among all that were compared.
         why: Why there is no verdict, in words; empty where one is allowed.
     """
 
@@ -75,21 +83,27 @@ class Difference:
     p_value: float
     p_adjusted: float = math.nan
     effect: float
-    detectable: float
+    error: float
+    wider: float
+    least: float
+    detectable: float = math.nan
     why: str
 
     @property
     def outcome(self) -> Outcome:
         """What the comparison says; ``undecided`` says nothing of equality, see `detectable`."""
-        if self.why or not self.p_adjusted < FALSE_DISCOVERIES:
+        if self.why:
             return "undecided"
-        higher = self.value > 0
-        if not self.better:
-            return "higher" if higher else "lower"
-        return "better" if higher == (self.better == "higher") else "worse"
+        sure = self.p_adjusted < FALSE_DISCOVERIES
+        found = amount(self.value, self.low, self.high, self.least, sure=sure)
+        if not self.better or found not in ("higher", "lower"):
+            return found
+        return "better" if found == self.better else "worse"
 
 
-def compared(pairs: Sequence[tuple[Score, Score, Direction]]) -> list[Difference]:
+def compared(
+    pairs: Sequence[tuple[Score, Score, Direction]], least: Mapping[str, float] = MappingProxyType({})
+) -> list[Difference]:
     """Differences of pairs of scores, in their order, with p-values adjusted over all that may be findings.
 
     What may be no finding (too few clusters or seeds) is tested with no other: it is shown, and its adjusted
@@ -98,6 +112,7 @@ def compared(pairs: Sequence[tuple[Score, Score, Direction]]) -> list[Difference
     Args:
         pairs: The score that is held against, the model's, and which values are better. Both know what each
             cluster contributes, and are of one kind.
+        least: The least size of a difference that matters, by metric; of others see `least_size`.
     """
     alike: dict[tuple[Kind, bool], list[int]] = {}
     for place, (base, score, _) in enumerate(pairs):
@@ -108,22 +123,29 @@ def compared(pairs: Sequence[tuple[Score, Score, Direction]]) -> list[Difference
         bases, scores = [pairs[place][0] for place in places], [pairs[place][1] for place in places]
         estimates = _of_ratios(bases, scores, kind) if ratio else _of_statistics(bases, scores, kind)
         for row, place in enumerate(places):
-            found[place] = _difference(*pairs[place], estimates, row)
+            found[place] = _difference(*pairs[place], estimates, row, least)
     return adjusted([found[place] for place in range(len(pairs))])
 
 
 def adjusted(differences: Sequence[Difference]) -> list[Difference]:
-    """The same with p-values adjusted over those that may be findings (Benjamini and Hochberg 1995)."""
+    """The same with p-values adjusted over those that may be findings, and what would have been found."""
     places = [place for place, one in enumerate(differences) if not one.why and math.isfinite(one.p_value)]
-    found = list(differences)
+    values: dict[int, float] = {}
     if places:
         # Imported here: it takes most of a second, and most runs compare nothing.
         from scipy.stats import false_discovery_control
 
-        values = false_discovery_control([found[place].p_value for place in places])
-        for place, value in zip(places, values.tolist(), strict=True):
-            found[place] = dataclasses.replace(found[place], p_adjusted=value)
-    return found
+        held = false_discovery_control([differences[place].p_value for place in places])
+        values = dict(zip(places, held.tolist(), strict=True))
+    level = level_asked(len(values), sum(value < FALSE_DISCOVERIES for value in values.values()))
+    return [
+        dataclasses.replace(
+            one,
+            p_adjusted=values.get(place, math.nan),
+            detectable=detectable(one.error, one.df, level, one.wider),
+        )
+        for place, one in enumerate(differences)
+    ]
 
 
 def _of(score: Score) -> Contributions:
@@ -177,17 +199,19 @@ def _of_statistic(base: Score, score: Score, kind: Kind) -> Estimates:
     moved = np.bincount(inverse, np.concatenate([two.moved, -one.moved]), minlength=len(names))
     value = np.array([score.value - base.value])
     n_clusters = np.array([len(names)])
+    difference = DIFFERENCE_OF[kind]
     size = np.array([min(one.weight.sum(), two.weight.sum())])
     return estimated(
         value,
         jackknife_variance((moved**2).sum(keepdims=True), n_clusters),
         n_clusters,
         np.array([min(kish(one.weight), kish(two.weight))]),
-        DIFFERENCE_OF[kind],
+        difference,
         n=size,
         mean_size=(two.weight**2).sum() / np.maximum(size, 1.0),
         icc=np.full(1, LEAST_ICC),
         method=f"paired {JACKKNIFE}",
+        wider=widening(np.zeros(len(names), dtype=np.int64), -moved, value, difference),
     )
 
 
@@ -207,19 +231,30 @@ _COLUMNS = ("value", "low", "high", "n_clusters", "effective", "n_eff", "df", "e
 
 def _row(found: Estimates, at: int) -> Estimates:
     cut = {name: getattr(found, name)[at : at + 1] for name in _COLUMNS}
-    return dataclasses.replace(found, **cut)
+    wider = Bounds(*(side[at : at + 1] for side in found.wider))
+    return dataclasses.replace(found, **cut, wider=wider)
 
 
 def _joined(rows: Sequence[Estimates]) -> Estimates:
     held = {name: np.concatenate([getattr(one, name) for one in rows]) for name in _COLUMNS}
-    return Estimates(**held, method=rows[0].method)
+    wider = Bounds(*(np.concatenate(side) for side in zip(*(one.wider for one in rows), strict=True)))
+    return Estimates(**held, wider=wider, method=rows[0].method)
 
 
-def _difference(base: Score, score: Score, better: Direction, found: Estimates, at: int) -> Difference:
+def _difference(
+    base: Score,
+    score: Score,
+    better: Direction,
+    found: Estimates,
+    at: int,
+    least: Mapping[str, float],
+) -> Difference:
     row, kind = _row(found, at), DIFFERENCE_OF[_of(base).kind]
     value, error, df = (float(one[0]) for one in (row.value, row.error, row.df))
     # Differences of what has no bounds are tested on their own scale.
-    tested = two_sided_p(row.value, row.error, row.df, "real") if kind == "real" else row.p_value
+    tested = (
+        two_sided_p(row.value, row.error * row.facing_zero, row.df, "real") if kind == "real" else row.p_value
+    )
     p_value = float(tested[0])
     scale = max(1.0, abs(base.value)) if kind == "real" else 0.0
     seeds = [one.seeds for one in (base, score) if one.seeds is not None]
@@ -244,7 +279,9 @@ def _difference(base: Score, score: Score, better: Direction, found: Estimates, 
         df=df,
         p_value=p_value,
         effect=_cohens_h(base.value, score.value) if _of(base).kind in ("proportion", "unit") else math.nan,
-        detectable=detectable(error, df),
+        error=error,
+        wider=max(float(side[0]) for side in row.wider),
+        least=least_size(score.metric, score.ci_method, least),
         why=why_no_verdict(qualified) or (_TOO_NEAR if 0 < abs(value) <= _PRECISION * scale else ""),
     )
 

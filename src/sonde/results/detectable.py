@@ -24,22 +24,36 @@ POWER = 0.8
 _MOST_CLUSTERS = 1_000_000
 
 
-def detectable(error: float, df: float) -> float:
-    """The difference that four of five tests would find: (t at 0.975 + t at 0.8) standard errors.
+def detectable(error: float, df: float, level: float = 1 - LEVEL, wider: float = 1.0) -> float:
+    """The difference that four of five tests would find: (t at 1 - level / 2 + t at 0.8) standard errors.
 
     Args:
         error: Standard error of the difference.
         df: Degrees of freedom; NaN is given below one, as there is no test.
+        level: The p-value below which a difference is found; among several tests see `level_asked`.
+        wider: Factor of the standard error that the test takes, see `sonde.results.skewed`.
 
     >>> round(detectable(0.01, 29), 4)
     0.029
+    >>> round(detectable(0.01, 29, level_asked(100, 0)), 4)
+    0.0463
     """
-    return _reach(df) * error
+    return _reach(df, level, wider) * error
 
 
-def _reach(df: float) -> float:
+def level_asked(tests: int, found: int) -> float:
+    """The p-value below which one more difference of a family is found (Benjamini and Hochberg 1995).
+
+    Args:
+        tests: Differences that are tested together.
+        found: How many of them are found.
+    """
+    return (1 - LEVEL) * (min(found + 1, tests) / tests if tests else 1.0)
+
+
+def _reach(df: float, level: float = 1 - LEVEL, wider: float = 1.0) -> float:
     """The standard errors of a detectable difference."""
-    return float(stdtrit(df, 0.5 + LEVEL / 2) + stdtrit(df, POWER)) if df >= 1 else math.nan
+    return float(stdtrit(df, 1 - level / 2) * wider + stdtrit(df, POWER)) if df >= 1 else math.nan
 
 
 def error_of(row: Mapping[str, Any]) -> float:
@@ -60,8 +74,7 @@ def error_of(row: Mapping[str, Any]) -> float:
         share = (row["value"] * size + 1) / (size + 2)
         wider = float(stdtrit(max(row["n"] - 1, 1), 0.5 + LEVEL / 2)) / quantile
         return math.sqrt(share * (1 - share) / size) * wider
-    # What cannot be below 0 has its interval cut there.
-    return (high - row["value"] if low == 0 else (high - low) / 2) / quantile
+    return (high - low) / 2 / quantile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,10 +45,16 @@ DIFFERENCES_COLUMNS: Columns = {
         "the same among all differences of the comparison that may be findings (Benjamini and Hochberg)",
     ),
     "effect": (pl.Float64, "Cohen's h of two proportions; null for other numbers"),
-    "detectable": (pl.Float64, "the difference that four of five such comparisons would have found"),
+    "detectable": (
+        pl.Float64,
+        "the difference that four of five such comparisons would have found, at the level that Benjamini and "
+        "Hochberg ask for among all of them",
+    ),
+    "least": (pl.Float64, "the least size of a difference that matters; 0 where none is known"),
     "outcome": (
         pl.String,
-        "`better`, `worse` or `undecided`; `higher` or `lower` where neither is better",
+        "`better` or `worse`, `higher` or `lower` where neither is better, `slight` (sure, and less than "
+        "matters), `alike` (no difference that matters) or `undecided`",
     ),
     "why": (pl.String, "why no verdict is allowed; empty where one is"),
 }
@@ -94,6 +100,7 @@ def _row(one: Difference) -> dict[str, object]:
         "n_clusters": one.n_clusters,
         "effective_clusters": one.effective,
         "seeds": min(seeds, default=None),
+        "least": one.least,
         "outcome": one.outcome,
         "why": one.why,
         **{name: value if math.isfinite(value) else None for name, value in numbers.items()},

@@ -3,7 +3,8 @@
 What is estimated decides the interval (`Kind`), and nothing else does:
 
 - means of bits and nats: delete-one-cluster jackknife around the ratio of sums (the CR3 sandwich of Bell and
-  McCaffrey 2002), Student's t with the effective clusters less one;
+  McCaffrey 2002), Student's t with the effective clusters less one, on the log scale where they are positive,
+  and on either side as wide as the bootstrap-t by cluster where skew asks for more (`sonde.results.skewed`);
 - proportions: Korn and Graubard (1998), with a least design effect;
 - differences of proportions: per-example differences, on Fisher's scale, with a least variance;
 - other bounded statistics: the jackknife on Fisher's scale (correlations) or the logit scale (means of what
@@ -18,7 +19,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy import sparse
 
 from sonde.results.clusters import LEAST_ICC, ClusterSums, kish, least_icc
 from sonde.results.intervals import (
@@ -32,20 +32,22 @@ from sonde.results.intervals import (
     to_scale,
     two_sided_p,
 )
+from sonde.results.skewed import BOOTSTRAP_T, SKEWED, widening
 
-VERSION = "3"
+VERSION = "4"
 """Raised when an interval changes; part of the key of every scored table."""
 
 JACKKNIFE = "clustered jackknife"
 KORN_GRAUBARD = "Korn-Graubard"
-BOOTSTRAP = "clustered bootstrap"
-
-_NEARLY_ONE = 1 - 1e-9
 
 _NO_ERROR = 1e-12
 """A standard error that is rounding alone: no variance was seen."""
 
-_SCALES = {"unit": ", logit", "difference": ", Fisher's z", "correlation": ", Fisher's z"}
+SCALES: dict[Kind, str] = {
+    "unit": ", logit", "difference": ", Fisher's z", "correlation": ", Fisher's z",
+    "nonnegative": ", log",
+}  # fmt: skip
+"""What the name of a method says of the scale."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -62,6 +64,7 @@ class Estimates:
         df: Degrees of freedom of the interval.
         error: Standard error, on the number's own scale.
         p_value: Of "the value is 0", for differences and correlations; NaN for other kinds.
+        wider: Factors of Student's half-widths below and above, see `sonde.results.skewed.widening`.
         method: Name of the interval's method.
     """
 
@@ -74,7 +77,13 @@ class Estimates:
     df: Column
     error: Column
     p_value: Column
+    wider: Bounds
     method: str
+
+    @property
+    def facing_zero(self) -> Column:
+        """The factors of the ends that face 0, by which a test against 0 widens the standard errors."""
+        return np.where(self.value > 0, self.wider.low, self.wider.high)
 
 
 def ratios(sums: ClusterSums, kind: Kind, *, squares: Column | None = None) -> Estimates:
@@ -92,6 +101,7 @@ def ratios(sums: ClusterSums, kind: Kind, *, squares: Column | None = None) -> E
     variance = jackknife_variance(sums.total(deviations**2), sums.counted)
     if squares is not None:
         variance = np.maximum(variance, least_paired_variance(value, squares, sums.total(sums.w)))
+    held = (sums.w != 0) | (sums.x != 0)
     return estimated(
         value,
         variance,
@@ -102,6 +112,7 @@ def ratios(sums: ClusterSums, kind: Kind, *, squares: Column | None = None) -> E
         mean_size=sums.mean_size,
         icc=least_icc(sums),
         method=JACKKNIFE if squares is None else f"paired {JACKKNIFE}",
+        wider=widening(sums.group[held], deviations[held], value, kind),
     )
 
 
@@ -152,6 +163,7 @@ def differences(
         mean_size=np.maximum(first.mean_size, second.mean_size),
         icc=np.maximum(least_icc(first), least_icc(second)),
         method=f"paired {JACKKNIFE}" if discordant is not None else JACKKNIFE,
+        wider=widening(owner, joint, value, kind),
     )
 
 
@@ -195,6 +207,7 @@ def jackknife(
         n=size,
         mean_size=(weight**2).sum() / np.maximum(size, 1.0),
         icc=np.full(1, LEAST_ICC),
+        wider=widening(np.zeros(int(n_clusters[0]), dtype=np.int64), (value - without)[present], value, kind),
     )
     if kind not in ("correlation", "unit") or not (found.error > _NO_ERROR).all():
         return found
@@ -214,71 +227,6 @@ def left_out_one(
     total = sums.sum(axis=0, keepdims=True)
     present = (sums != 0).any(axis=1)
     return np.where(present, statistic(total - sums) - statistic(total), 0.0)
-
-
-def bootstrap(
-    statistic: Statistic,
-    sums: sparse.csr_array | Float[np.ndarray, "cluster total"],
-    weight: Float[np.ndarray, " cluster"],
-    rng: np.random.Generator,
-    kind: Kind,
-    *,
-    replicates: int = 200,
-    block: int = 25,
-) -> Estimates:
-    """A statistic without derivatives (ranks, absolute values), by drawing clusters with return.
-
-    The draws give a standard error on the scale of the kind, widened by G / (G - 1); the interval is centred
-    at the estimate with Student's t, since the draws of such statistics are biased (a token missing from a
-    draw leaves its rank to others).
-
-    Args:
-        statistic: From rows of totals to one number a row.
-        sums: Each cluster's part of the totals.
-        weight: Size of each cluster, for the effective number.
-        rng: Source of the draws.
-        kind: What the number is.
-        replicates: Number of draws.
-        block: Draws evaluated at once, which bounds memory.
-
-    Returns:
-        One group.
-    """
-    held = np.flatnonzero(weight > 0)
-    kept, size = sums[held], len(held)
-    value = statistic(_times(np.ones((1, size)), kept))
-    df, on_scale = np.array([kish(weight) - 1]), kind == "correlation"
-    error = nothing = np.full(1, np.nan)
-    bounds, p_value = Bounds(nothing, nothing), nothing
-    if size > 1:
-        draws = np.concatenate(
-            [
-                statistic(_times(rng.multinomial(size, np.full(size, 1 / size), size=count), kept))
-                for count in _blocks(replicates, block)
-            ]
-        )
-        drawn = to_scale(np.clip(draws, -_NEARLY_ONE, _NEARLY_ONE), kind) if on_scale else draws
-        error = np.nanstd(drawn, ddof=1, keepdims=True) * np.sqrt(size / (size - 1))
-        bounds = student_on_scale(value, error, df, kind) if on_scale else student(value, error, df, kind)
-    if on_scale:
-        error = error * (1 - value**2)
-        p_value = two_sided_p(value, error, df, kind)
-    return Estimates(
-        value=value,
-        low=bounds.low,
-        high=bounds.high,
-        n_clusters=np.array([size]),
-        effective=df + 1,
-        n_eff=nothing,
-        df=df,
-        error=error,
-        p_value=p_value,
-        method=BOOTSTRAP + _SCALES.get(kind, ""),
-    )
-
-
-def _blocks(replicates: int, block: int) -> list[int]:
-    return [min(block, replicates - start) for start in range(0, replicates, block)]
 
 
 def least_paired_variance(value: Column, discordant: Column, n: Column) -> Column:
@@ -310,6 +258,7 @@ def estimated(
     icc: Column,
     method: str = JACKKNIFE,
     df: Column | None = None,
+    wider: Bounds | None = None,
 ) -> Estimates:
     """The interval that belongs to the kind, from values and their variances.
 
@@ -324,7 +273,9 @@ def estimated(
         icc: Least intraclass correlation of the groups.
         method: Name of what gave the variance.
         df: Degrees of freedom; effective clusters less one where not given.
+        wider: See `Estimates.wider`; none where not given.
     """
+    wider = wider or Bounds(np.ones(len(value)), np.ones(len(value)))
     df = np.where(n_clusters > 1, effective - 1, np.nan) if df is None else df
     error = np.sqrt(variance)
     nothing = np.full(len(value), np.nan)
@@ -335,7 +286,8 @@ def estimated(
     if kind == "proportion":
         bounds, method = korn_graubard(value, n_eff), KORN_GRAUBARD
     else:
-        bounds, method = student(value, error, df, kind), method + _SCALES.get(kind, "")
+        bounds = student(value, error, df, kind, wider)
+        method += SCALES.get(kind, "") + (BOOTSTRAP_T if kind in SKEWED else "")
     if kind == "unit":
         # At the ends, and where no variance is seen, the logit says nothing: as if all were right or wrong.
         ends = (value <= 0) | (value >= 1) | (error <= _NO_ERROR)
@@ -354,6 +306,7 @@ def estimated(
         df=df,
         error=error,
         p_value=p_value,
+        wider=wider,
         method=method,
     )
 
@@ -391,10 +344,3 @@ def jackknife_variance(squares: Column, n_clusters: Int[np.ndarray, " group"]) -
     """Variance from summed squares of how far numbers move without each cluster; NaN for one cluster."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(n_clusters > 1, squares * (n_clusters - 1) / n_clusters, np.nan)
-
-
-def _times(
-    counts: Float[np.ndarray, "replicate cluster"] | Int[np.ndarray, "replicate cluster"],
-    sums: sparse.csr_array | Float[np.ndarray, "cluster total"],
-) -> Float[np.ndarray, "replicate total"]:
-    return np.asarray(counts.astype(np.float64) @ sums, dtype=np.float64)

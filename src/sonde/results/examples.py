@@ -15,9 +15,10 @@ from scipy import sparse
 
 from sonde.results.clusters import Clusters, added_up, sums_of
 from sonde.results.contributions import Contributions, of_ratios
-from sonde.results.estimate import Statistic, bootstrap, jackknife, left_out_one, ratios
+from sonde.results.estimate import Statistic, jackknife, left_out_one, ratios
 from sonde.results.intervals import Kind
 from sonde.results.metrics import r_squared, weighted_spearman
+from sonde.results.resampling import bootstrap
 from sonde.results.rows import rows_of
 from sonde.results.scores import Score
 from sonde.results.seeds import BySeed, between_seeds, trained_difference, trained_mean

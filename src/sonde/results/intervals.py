@@ -1,6 +1,7 @@
 """Two-sided 95 % intervals of numbers whose standard error is known, for each kind of number there is.
 
-Which formula belongs to which number: means of what has no bounds take Student's t; proportions Korn and
+Which formula belongs to which number: means of what has no bounds take Student's t (on the log scale where
+they are positive), wider where they are skewed; proportions Korn and
 Graubard's (1998) interval; whatever else is bounded takes Student's t on a scale without bounds.
 """
 
@@ -48,7 +49,9 @@ def quantile(df: Column) -> Column:
     return stdtrit(np.where(df >= 1, df, np.nan), 0.5 + LEVEL / 2)
 
 
-def student(value: Column, error: Column, df: Column, kind: Kind = "real") -> Bounds:
+def student(
+    value: Column, error: Column, df: Column, kind: Kind = "real", wider: Bounds | None = None
+) -> Bounds:
     """Student's t around the value, on a scale of its kind where it has bounds.
 
     Args:
@@ -57,16 +60,33 @@ def student(value: Column, error: Column, df: Column, kind: Kind = "real") -> Bo
             method), see `student_on_scale` for errors that were found there.
         df: Degrees of freedom; no interval below 1.
         kind: Of the numbers. A value at the very end of its bounds has no such interval: NaN.
+        wider: Factors of the half-widths of what has no bounds; none where not given.
     """
     half = quantile(df) * error
+    if wider is not None and kind in ("real", "nonnegative"):
+        below, above = half * wider.low, half * wider.high
+    else:
+        below = above = half
     if kind == "nonnegative":
-        return Bounds(np.maximum(value - half, 0.0), value + half)
+        return _on_log_scale(value, below, above)
     if kind == "r2":
         return Bounds(value - half, np.minimum(value + half, 1.0))
     if kind == "real":
-        return Bounds(value - half, value + half)
+        return Bounds(value - below, value + above)
     with np.errstate(divide="ignore", invalid="ignore"):
         return student_on_scale(value, error / _slope(value, kind), df, kind)
+
+
+def _on_log_scale(value: Column, below: Column, above: Column) -> Bounds:
+    """Ends of positive numbers, from half-widths that the delta method carries over to the log scale.
+
+    An upper half-width beyond the number itself, which a few clusters give, is lengthened in proportion: the
+    exponential would run off.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        low, up = value * np.exp(-below / value), above / value
+        high = value * np.minimum(np.exp(up), 1 + np.expm1(1.0) * up)
+    return Bounds(np.where(value > 0, low, 0.0), np.where(value > 0, high, above))
 
 
 def student_on_scale(value: Column, error: Column, df: Column, kind: Kind) -> Bounds:

@@ -130,4 +130,5 @@ def with_noise(
         icc=icc,
         method=f"{source} and {alone.method.partition(',')[0]}",
         df=np.where(np.isfinite(alone.df) & (alone.df >= 1), welch, np.nan),
+        wider=alone.wider,
     )

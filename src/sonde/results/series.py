@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
 
 from sonde.base.errors import UsageError
 from sonde.results.dimensions import in_words
+from sonde.results.least import amount, least_size
 from sonde.results.pairing import IDENTITY, Compared
 from sonde.results.verdict import why_no_verdict
 
@@ -50,19 +52,21 @@ def step_of(pattern: str) -> Callable[[str], int | None]:
 
 
 def series_frame(
-    checkpoints: Iterable[tuple[int, pl.DataFrame]], compared: Mapping[str, Sequence[Compared]]
+    checkpoints: Iterable[tuple[int, pl.DataFrame]],
+    compared: Mapping[str, Sequence[Compared]],
+    least: Mapping[str, float] = MappingProxyType({}),
 ) -> pl.DataFrame:
     """What the lenses compare, of every checkpoint, with the best control beside it.
 
     Args:
         checkpoints: The step of each, with its rows of ``scores.parquet``.
         compared: What each lens compares.
+        least: The least size of a difference that matters, by metric; of others see `least_size`.
 
     Returns:
         The rows with ``step``; ``control_value``: that of the best control beside the number (null without
-        any); ``above``: whether the number is beyond it with its interval, on the better side, and may be
-        called a finding.
-
+        any); ``above``: whether the number is beyond it with its interval, on the better side and by as much
+        as matters, and may be called a finding.
     """
     parts: list[pl.DataFrame] = []
     for step, scores in sorted(checkpoints, key=lambda one: one[0]):
@@ -84,7 +88,7 @@ def series_frame(
             ]
             best = (max(values) if higher else min(values)) if values else None
             kept.append(
-                {**row, "step": step, "control_value": best, "above": _above(row, best, higher=higher)}
+                {**row, "step": step, "control_value": best, "above": _above(row, best, least, higher=higher)}
             )
         schema = {**scores.schema, "step": pl.Int64, "control_value": pl.Float64, "above": pl.Boolean}
         parts.append(pl.DataFrame(kept, schema=schema, orient="row"))
@@ -112,12 +116,16 @@ def _takes(one: Compared, row: Mapping[str, Any]) -> bool:
     )
 
 
-def _above(row: Mapping[str, Any], control: float | None, *, higher: bool) -> bool | None:
+def _above(
+    row: Mapping[str, Any], control: float | None, least: Mapping[str, float], *, higher: bool
+) -> bool | None:
     if control is None:
         return None
     if why_no_verdict(row):
         return False
-    return row["ci_low"] > control if higher else row["ci_high"] < control
+    value, low, high = (row[name] - control for name in ("value", "ci_low", "ci_high"))
+    size = least_size(row["metric"], row["ci_method"] or "", least)
+    return amount(value, low, high, size, sure=low > 0 or high < 0) == ("higher" if higher else "lower")
 
 
 def crossings(series: pl.DataFrame) -> pl.DataFrame:

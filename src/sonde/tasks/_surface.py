@@ -38,8 +38,13 @@ SURFACE_SCHEMA: Mapping[str, type[pl.DataType]] = {
     "control": pl.String,
     "prediction": pl.String,
     "correct": pl.Boolean,
+    "chosen": pl.Boolean,
 }
-"""Columns of `surface_predictions`: one row a test example and baseline."""
+"""Columns of `surface_predictions`: one row a test example and baseline.
+
+``chosen``: whether the baseline is the best on validation in the fold that tests the example, of equals the
+first. It is the one to beat: the best on test would be chosen on what it is held against.
+"""
 
 _STRENGTHS = (0.003, 0.03, 0.3, 3.0)
 _LEAVES = (2, 4, 8, 16, 32, 64)
@@ -73,12 +78,19 @@ def surface_predictions(
         split = dataset.examples["split"].to_numpy()
         train, valid, test = (np.flatnonzero(split == part) for part in ("train", "valid", "test"))
         folds = [(train, valid, test)]
-    found: list[tuple[str, str, str, bool]] = []
-    for control, baseline in _baselines(rows, texts).items():
-        for parts in folds:
-            for row, prediction in zip(parts[2].tolist(), baseline(labels, parts), strict=True):
+    baselines = _baselines(rows, texts)
+    found: list[tuple[str, str, str, bool, bool]] = []
+    for train, valid, test in folds:
+        both = train, valid, np.concatenate([valid, test])
+        said = {name: np.asarray(baseline(labels, both)) for name, baseline in baselines.items()}
+        on_valid = {name: float(np.mean(one[: len(valid)] == labels[valid])) for name, one in said.items()}
+        best = max(on_valid, key=on_valid.__getitem__)
+        for name, one in said.items():
+            for row, prediction in zip(test.tolist(), one[len(valid) :].tolist(), strict=True):
                 right = bool(prediction == labels[row])
-                found.append((rows[row]["example_id"], control, str(prediction), right))
+                found.append((rows[row]["example_id"], name, str(prediction), right, name == best))
+    order = {name: place for place, name in enumerate(baselines)}
+    found.sort(key=lambda one: order[one[1]])
     return pl.DataFrame(found, schema=dict(SURFACE_SCHEMA), orient="row")
 
 

@@ -160,7 +160,7 @@ def baseline_rows(
     blank = {"other_start": nothing, "other_end": nothing, "type": pl.lit(""), "split": told}
     frame = examples.with_columns(**blank).drop("text")
     data = Dataset(task=task, version="", examples=frame, inputs=())
-    found = surface_predictions(data, _items(examples, language)).drop("correct").rows()
+    found = surface_predictions(data, _items(examples, language)).drop("correct", "chosen").rows()
     if (splits["test"]["group"] != "").any():
         names = splits["test"]["example_id"].to_list()
         for control, said in bias_predictions(splits).items():

@@ -29,6 +29,7 @@ from sonde.training.probes.parts import check_folds
 
 CONTROL_TASK = "control_task"
 RANDOM_WEIGHTS = "random_weights"
+CHOSEN_BASELINE = "chosen_baseline"
 SEEN_TYPES = ("types", "seen")
 """Dimension of scores whose test tokens may occur in training, as a control task needs."""
 
@@ -158,14 +159,37 @@ def random_weights(
     yield from trained_rows(gain, real.chosen(real.correct), clusters, less=each)
 
 
-Surfaces = Mapping[str, Mapping[str, bool]]
-"""Whether each baseline is right, by baseline and example."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Surfaces:
+    """What the surface baselines say of a task's examples.
+
+    Attributes:
+        correct: Whether each is right, by baseline and example.
+        chosen: The baseline that is the best on validation in the fold that tests an example.
+    """
+
+    correct: Mapping[str, Mapping[str, bool]]
+    chosen: Mapping[str, str]
+
+    def on_tested(self, examples: Examples) -> dict[str, Bool[np.ndarray, " test"]]:
+        """The baselines on the tested ones of some of the examples."""
+        ids = _tested(examples)
+        return {name: np.array([held[one] for one in ids], np.bool_) for name, held in self.correct.items()}
+
+    def to_beat(self, examples: Examples) -> tuple[str, Bool[np.ndarray, " test"]]:
+        """What every example is held against, and whether that is right.
+
+        Each fold has the baseline that is the best on its validation part, as it has its layer; where these
+        differ, what they say together is `CHOSEN_BASELINE`.
+        """
+        ids = _tested(examples)
+        held = [self.chosen[one] for one in ids]
+        right = [self.correct[name][one] for name, one in zip(held, ids, strict=True)]
+        return held[0] if len({*held}) == 1 else CHOSEN_BASELINE, np.array(right, np.bool_)
 
 
-def on_tested(surfaces: Surfaces, examples: Examples) -> dict[str, Bool[np.ndarray, " test"]]:
-    """The baselines on the tested ones of some of the examples."""
-    ids = examples.frame[examples.tested]["example_id"].to_list()
-    return {name: np.array([held[one] for one in ids], np.bool_) for name, held in surfaces.items()}
+def _tested(examples: Examples) -> list[str]:
+    return examples.frame[examples.tested]["example_id"].to_list()
 
 
 def surfaces_of(examples: Examples, scoring: Scoring) -> Surfaces:
@@ -174,10 +198,11 @@ def surfaces_of(examples: Examples, scoring: Scoring) -> Surfaces:
     data = Dataset(task=examples.task, version="", examples=examples.frame, inputs=())
     folds = [(parts.train, parts.valid, parts.test) for parts in examples.folds]
     table = surface_predictions(data, items, folds)
-    return {
-        str(name): dict(zip(rows["example_id"].to_list(), rows["correct"].to_list(), strict=True))
+    correct = {
+        str(name): dict(rows.select("example_id", "correct").iter_rows())
         for (name,), rows in table.partition_by("control", as_dict=True).items()
     }
+    return Surfaces(correct, dict(table.filter("chosen").select("example_id", "control").iter_rows()))
 
 
 def _items(examples: Examples, scoring: Scoring) -> list[Item]:

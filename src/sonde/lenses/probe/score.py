@@ -17,7 +17,6 @@ from sonde.lenses._lens import Scoring
 from sonde.lenses.probe.controls import (
     ControlStates,
     Surfaces,
-    on_tested,
     random_weights,
     selectivity,
     surfaces_of,
@@ -179,14 +178,13 @@ def _pooled(held: _Held, found: Fitted, surfaces: Surfaces | None) -> Iterator[S
     yield from _confusion(found, examples, template)
     if surfaces is None:
         return
-    told = on_tested(surfaces, examples)
-    for name, correct in told.items():
+    # Chosen on validation: against the best on test a probe of labels by coin would lose.
+    best, right = surfaces.to_beat(examples)
+    for name, correct in {**surfaces.on_tested(examples), best: right}.items():
         own = dataclasses.replace(template, metric="accuracy", control=name)
         yield from mean_rows(own, correct[None], clusters, [{"dimensions": (BEST,)}])
-    # The best on test: if anything, this makes the gain too small.
-    best = max(told, key=lambda name: (told[name].mean(), name))
     gain = dataclasses.replace(template, metric="gain", control=best, **_chosen(found)).within(BEST)
-    yield from trained_rows(gain, found.chosen(found.correct), clusters, less=told[best])
+    yield from trained_rows(gain, found.chosen(found.correct), clusters, less=right)
 
 
 def _qualified(held: _Held, scoring: Scoring, options: Probing) -> Iterator[Score]:

@@ -52,16 +52,18 @@ def trees(functions: Functions, options: Probing, template: Score) -> Iterator[S
     best, layer = _best(found)
     seeds = _seeds(texts, functions, options, best, layer)
     chosen = {"layer": layer, "dimensions": (BEST, *_rank(best)), "seeds": len(seeds)}
-    told = without_states(functions.of("train", texts), functions.tested(texts))
+    valid = functions.of("valid", texts)
+    said = without_states(functions.of("train", texts), [*valid, *functions.tested(texts)])
+    on_valid = {name: rows[: len(valid)].mean(axis=0) for name, rows in said.items() if name != CEILING}
+    told = {name: rows[len(valid) :] for name, rows in said.items()}
     for at, metric in enumerate(MEASURES):
         own = dataclasses.replace(template, metric=metric, **chosen)
         yield from trained_rows(own, seeds[:, at], clusters)
         for name, rows in told.items():
             control = dataclasses.replace(template, metric=metric, control=name).within(BEST)
             yield from mean_rows(control, rows[None, :, at], clusters, kind="unit")
-        # The best control on test: if anything, this makes the gain too small.
-        means = {name: float(rows[:, at].mean()) for name, rows in told.items() if name != CEILING}
-        nearest = max(means, key=lambda name: (means[name], name))
+        # Chosen on validation, as layer and rank are.
+        nearest = max(on_valid, key=lambda name: (on_valid[name][at], name))
         gain = dataclasses.replace(own, metric=f"{metric}_gain", control=nearest)
         yield from trained_rows(gain, seeds[:, at], clusters, less=told[nearest][:, at])
 

@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 
 from sonde.report._drawing.charts import specification
-from sonde.report._shared.against import ABOVE, ALONE, BELOW, LEVEL, OPEN
+from sonde.report._shared.against import ABOVE, ALONE, BELOW, LEVEL, OPEN, SLIGHT
 from sonde.report._shared.joined import JoinedCell, JoinedNumber, JoinedRow, joined_rows
 from sonde.report._shared.numbers import spelled, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
@@ -31,7 +31,14 @@ _FEWEST = 3
 _LINES = (-8, 12, -21, 25)
 """How far above or below its point a name may stand, in pixels."""
 
-_READS = {ABOVE: "better", BELOW: "worse", LEVEL: "not told apart", ALONE: "no control", OPEN: "no verdict"}
+_READS = {
+    ABOVE: "better",
+    BELOW: "worse",
+    SLIGHT: "apart by less than matters",
+    LEVEL: "not told apart",
+    ALONE: "no control",
+    OPEN: "no verdict",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,9 +75,10 @@ class CardEntry(_Plain):
     )
     control: CardNumber | None = Field(description="the best control that answers the same question")
     difference: CardNumber | None = Field(description="the paired difference of both, where they were paired")
-    conclusion: Literal["above", "below", "level", "alone", "open"] = Field(
-        description="better than its control, worse, not to be told from it, a number without a control, or "
-        "no verdict; of a lens that does not say whether more is better, higher for better"
+    conclusion: Literal["above", "below", "slight", "level", "alone", "open"] = Field(
+        description="better than its control, worse, apart from it by less than matters, not to be told from "
+        "it, a number without a control, or no verdict; of a lens that does not say whether more is better, "
+        "higher for better"
     )
     verdict: str = Field(description="the same in plain words")
     why_no_verdict: str = Field(description="why nothing may be concluded; empty where something may")

@@ -14,6 +14,8 @@ from sonde.report._card.entries import number_of
 from sonde.report._card.requirements import Requirement, read_requirements
 from sonde.report._card.words import required, subject
 from sonde.report._shared.run import RunData
+from sonde.results.changes import OUTCOMES
+from sonde.results.least import amount, is_difference, least_size
 from sonde.results.verdict import why_no_verdict
 
 _MEASURED = frozenset(
@@ -53,8 +55,11 @@ def held_to(card: Card, run: RunData, file: Path) -> Card:
 
 
 def _outcomes(one: Requirement, number: CardNumber, folder: Path) -> Iterator[RequirementOutcome]:
+    least = least_size(
+        number.metric, number.ci_method, {} if one.least is None else {number.metric: one.least}
+    )
     if one.at_least is not None:
-        yield _outcome(number, "ci_low", one.at_least, "")
+        yield _outcome(number, "ci_low", one.at_least, "", least if is_difference(number.metric) else 0.0)
     if one.at_most is not None:
         yield _outcome(number, "ci_high", one.at_most, "")
     if one.not_below is not None:
@@ -62,13 +67,16 @@ def _outcomes(one: Requirement, number: CardNumber, folder: Path) -> Iterator[Re
         earlier = _earlier(one, number, Card.read(path), path)
         if earlier.value is None:
             raise UsageError(f"the earlier card {str(path)!r} has no value of {subject(number)}")
-        less = f" less {one.margin:g}" if one.margin else ""
+        margin = max(one.margin, least)
+        less = f" less {margin:g}" if margin else ""
         others = "" if earlier.item_set == number.item_set else ", which was over other items"
         origin = f"{earlier.value:.4g} in {one.not_below}{less}{others}"
-        yield _outcome(number, "ci_low", earlier.value - one.margin, origin)
+        yield _outcome(number, "ci_low", earlier.value - margin, origin)
 
 
-def _outcome(number: CardNumber, bound: Any, threshold: float, origin: str) -> RequirementOutcome:
+def _outcome(
+    number: CardNumber, bound: Any, threshold: float, origin: str, least: float = 0.0
+) -> RequirementOutcome:
     why = why_no_verdict(number.model_dump())
     if why:
         said = f"no verdict, {why} (required: {required(bound, threshold)}{f', {origin}' if origin else ''})"
@@ -79,7 +87,18 @@ def _outcome(number: CardNumber, bound: Any, threshold: float, origin: str) -> R
     limit = {("ci_low", True): "at least", ("ci_high", True): "at most", ("ci_low", False): "below"}
     said = f"the {end} end {found:.4g} is {limit.get((bound, met), 'above')} {threshold:.4g}"
     said += f" ({origin})" if origin else ""
+    if met and threshold >= 0 and _slight(number, least):
+        met = False
+        said += f", but it {OUTCOMES['slight']} ({number.value:.4g}; {least:g} would)"
     return RequirementOutcome(number=number, bound=bound, threshold=threshold, met=met, why=said)
+
+
+def _slight(number: CardNumber, least: float) -> bool:
+    """Whether a number that is a difference is sure and less than matters."""
+    value, low, high = number.value, number.ci_low, number.ci_high
+    if value is None or low is None or high is None:
+        return False
+    return amount(value, low, high, least, sure=low > 0 or high < 0) == "slight"
 
 
 def _required(one: Requirement, card: Card, run: RunData) -> CardNumber:

@@ -37,9 +37,15 @@ class Requirement(Checked):
     at_most: Annotated[float | None, Help("the most that the upper end of the interval may be")] = None
     not_below: Annotated[
         str | None,
-        Help("an earlier card: its value less `margin` is the least that the lower end may be"),
+        Help("an earlier card: its value less `margin`, or `least`, is the least that the lower end may be"),
     ] = None
     margin: Annotated[float, Ge(0), Help("how far below the earlier value is still accepted")] = 0.0
+
+    least: Annotated[
+        float | None,
+        Ge(0),
+        Help("the least size of a difference that matters; by default that of the metric"),
+    ] = None
 
     def __post_init__(self) -> None:
         """Check the fields and that something is required.

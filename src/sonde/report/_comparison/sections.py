@@ -34,6 +34,9 @@ _NOTHING = 8
 _AROUND = 32
 """Characters shown on either side of a place."""
 
+_ONE_WAY = ("better", "worse", "higher", "lower")
+"""Outcomes that are findings."""
+
 CITED = ("benjamini1995",)
 """What the pages of comparisons cite."""
 
@@ -44,7 +47,7 @@ CAPTION = (
     "Each dot is a difference on the same items: the model's number minus that of the model it is held "
     "against, with its 95 % interval; what is hard for both drops out. Hollow dots rest on too little for a "
     "verdict. A number is called better or worse where its p-value, adjusted over all that is compared, is "
-    "below 0.05."
+    "below 0.05 and the difference is as large as matters."
 )
 
 
@@ -121,16 +124,21 @@ def _of_lens(lens: str, model: str, rows: pl.DataFrame) -> ComparisonSection:
     """What changed of one lens, for one model where there are several."""
     name = f"compared_{lens}_{model}" if model else f"compared_{lens}"
     about = f"{plain_words(lens).capitalize()}{f' of {plain_words(model)}' if model else ''}"
-    strongest = pl.concat([changed(rows, name) for name in ("better", "worse", "higher", "lower")])
+    strongest = pl.concat([changed(rows, name) for name in _ONE_WAY])
     shown = strongest.sort("strength", descending=True, nulls_last=True, maintain_order=True)
-    rest = changed(rows, "undecided")
+    rest = pl.concat([changed(rows, name) for name in ("slight", "undecided", "alike")])
     every = pl.concat([shown, rest])
     kept = (
         f"{every.height:,} numbers"
         if every.height <= TABLE_ROWS
         else (f"The first {TABLE_ROWS:,} of {every.height:,} numbers; comparison.parquet has all of them")
     )
-    nothing = "Nothing of this lens differs by more than chance allows; the table says what would be found."
+    slight = rows.filter(pl.col("outcome") == "slight").height
+    nothing = (
+        f"Nothing of this lens differs by as much as matters; {slight:,} numbers differ by less."
+        if slight
+        else "Nothing of this lens differs by more than chance allows; the table says what would be found."
+    )
     charted = shown.head(CHARTED) if shown.height else rest.head(_NOTHING)
     return ComparisonSection(
         name=slug(name),

@@ -13,20 +13,30 @@ import polars as pl
 
 from sonde.results.dimensions import dimensions_are
 from sonde.results.extremes import widen
+from sonde.results.least import amount, least_size
 from sonde.results.verdict import why_no_verdict
 
 Row = Mapping[str, Any]
 
-ABOVE, BELOW, LEVEL, ALONE, OPEN = "above", "below", "level", "alone", "open"
+ABOVE, BELOW, SLIGHT, LEVEL, ALONE, OPEN = "above", "below", "slight", "level", "alone", "open"
 
 VERDICTS = {
     ABOVE: "better than its control",
     BELOW: "worse than its control",
+    SLIGHT: "differs from its control by less than matters",
     LEVEL: "cannot be told from its control",
     ALONE: "a number without a control",
     OPEN: "no verdict",
 }
 """What a row of the first screen may conclude, as it is said in few words."""
+
+WHERE = {
+    ABOVE: "above",
+    BELOW: "below",
+    SLIGHT: "apart by less than matters from",
+    LEVEL: "not told from",
+}
+"""Where a number lies beside its control, of which it is not known whether more is better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +110,11 @@ def compared(rows: Sequence[Row], question: LensQuestion) -> HeldAgainst | None:
     beside = [one for one in same if one["metric"] == metric and one["control"] in question.controls]
     gains = {one["control"]: _gain(same, metric, one["control"], question.paired) for one in beside}
     sign = -1 if question.lower else 1
-    # Of controls that are equally good the one with a paired difference.
-    control = max(
-        beside, key=lambda one: (sign * one["value"], gains[one["control"]] is not None), default=None
-    )
+    # A lens that chose one of several controls on validation has a paired difference to that one alone.
+    paired = [one for one in beside if gains[one["control"]] is not None]
+    control = max(paired or beside, key=lambda one: sign * one["value"], default=None)
     gain = None if control is None else gains[control["control"]]
-    kind, why = concluded(row, control, gain, lower=question.lower, among=len(beside))
+    kind, why = concluded(row, control, gain, lower=question.lower, among=len(paired or beside))
     return HeldAgainst(row, control, gain, kind, why)
 
 
@@ -133,25 +142,26 @@ def concluded(
         control: Its control; None where there is none.
         gain: Their paired difference; without one their intervals have to lie apart.
         lower: Whether less is better.
-        among: Of how many controls this one is the best.
+        among: Of how many controls it is the best, on what is tested. To be better than that one is to be
+            better than each; to be worse asks for an interval that holds for all of them (Bonferroni).
     """
     if control is None:
         why = why_no_verdict(row)
         return (OPEN if why else ALONE), why
-    if gain is not None:
-        why = why_no_verdict(gain)
-        wide = widen(gain, among)
-        ends = (wide, gain) if lower else (gain, wide)
-        ahead, behind = (not why and ends[0]["ci_low"] > 0), (not why and ends[1]["ci_high"] < 0)
-    else:
-        # Without a paired difference only intervals that lie apart tell two numbers from each other.
-        why = why_no_verdict(row) or why_no_verdict(control)
-        ahead, behind = (
-            not why and row["ci_low"] > control["ci_high"],
-            not why and row["ci_high"] < control["ci_low"],
-        )
+    why = why_no_verdict(gain) if gain is not None else why_no_verdict(row) or why_no_verdict(control)
     if why:
         return OPEN, why
+    if gain is not None:
+        value, low, high = gain["value"], gain["ci_low"], gain["ci_high"]
+        worse = widen(gain, among)["ci_low" if lower else "ci_high"]
+        counted = gain
+    else:
+        # Without a paired difference only intervals that lie apart tell two numbers from each other.
+        value = row["value"] - control["value"]
+        low, high = row["ci_low"] - control["ci_high"], row["ci_high"] - control["ci_low"]
+        worse, counted = (low if lower else high), row
     if lower:
-        ahead, behind = behind, ahead
-    return (ABOVE if ahead else BELOW if behind else LEVEL), ""
+        value, low, high, worse = -value, -high, -low, -worse
+    size = least_size(counted["metric"], counted["ci_method"] or "")
+    found = amount(value, low, high, size, sure=low > 0 or worse < 0)
+    return {"higher": ABOVE, "lower": BELOW, "slight": SLIGHT}.get(found, LEVEL), ""

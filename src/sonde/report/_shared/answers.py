@@ -16,7 +16,9 @@ from sonde.report._shared.against import (
     BELOW,
     LEVEL,
     OPEN,
+    SLIGHT,
     VERDICTS,
+    WHERE,
     HeldAgainst,
     LensQuestion,
     Row,
@@ -171,6 +173,7 @@ def _tally(question: LensQuestion, tasks: Sequence[HeldAgainst]) -> str:
         f"{words} {held[kind]}"
         for kind, words in (
             (BELOW, "lose in"),
+            (SLIGHT, "differ from it by less than matters in"),
             (LEVEL, "cannot be told from it in"),
             (ALONE, "have none in"),
             (OPEN, "allow no verdict in"),
@@ -190,7 +193,12 @@ def sentence_of(question: LensQuestion, one: HeldAgainst, control: str, scale: f
     against = f"{own} against {other[0]}{of}{question.measure}"
     if one.why:
         return f"No verdict on {question.subject.lower()} against {control} ({one.why}): {against}"
-    verb = {ABOVE: "beat", BELOW: "lose to", LEVEL: "cannot be told from"}[one.kind]
+    verb = {
+        ABOVE: "beat",
+        BELOW: "lose to",
+        SLIGHT: "differ by less than matters from",
+        LEVEL: "cannot be told from",
+    }[one.kind]
     return f"{question.subject} {verb} {control}: {against}"
 
 
@@ -224,7 +232,7 @@ def _found(run: RunData, lens: str) -> list[LensAnswer]:
         # Whether more or less of it is better is not known: the row says where it lies, and judges nothing.
         kind, why = concluded(finding.judged, control, None, lower=False)
         words = "" if control is None else plain_words(control["control"])
-        where = {ABOVE: "above", BELOW: "below", LEVEL: "not told from"}.get(kind, "")
+        where = WHERE.get(kind, "")
         measure = metric_words(row)
         said.append(
             LensAnswer(

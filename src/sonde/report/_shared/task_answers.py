@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from sonde.report._shared.against import (
-    ABOVE,
-    BELOW,
-    LEVEL,
+    WHERE,
     HeldAgainst,
     LensQuestion,
     Row,
@@ -86,8 +84,9 @@ def _declared_sentence(question: LensQuestion, one: HeldAgainst) -> str:
 def _found(finding: Finding) -> TaskAnswer:
     control = max(finding.controls, key=lambda one: one["value"], default=None)
     # Whether more or less of it is better is not known: it is said where it lies, never whether that is good.
-    one = HeldAgainst(finding.row, control, None, *concluded(finding.judged, control, None, lower=False))
-    where = {ABOVE: "above", BELOW: "below", LEVEL: "not told from"}.get(one.kind, "")
+    held = concluded(finding.judged, control, None, lower=False)
+    one = HeldAgainst(finding.row, control, None, *held)
+    where = WHERE.get(one.kind, "")
     said = f"{where} {plain_words(control['control'])}" if control and where else "no control beside it"
     measure = metric_words(one.row)
     verdict = f"{measure[:1].upper()}{measure[1:]}: {f'no verdict, {one.why}' if one.why else said}"

@@ -25,6 +25,9 @@ title = PlainTitle(
             "bag_of_tokens": "a bag of tokens",
             "parse_error": "whether the code parses",
             "surface": "the spelling of the token",
+            "type": "the usual class of the token",
+            "distance": "how far apart the two are",
+            "chosen_baseline": "the baseline that validation chose",
         },
     ),
     joined=JoinedNumber(

@@ -36,7 +36,7 @@ _NO_VERDICT = "too little independent code, or no surface baseline"
 
 
 class ProbeAccuracy:
-    """Dots with intervals, the best surface baseline as a tick, random weights as a hollow diamond."""
+    """Dots with intervals, the surface baseline to beat as a tick, random weights as a hollow diamond."""
 
     title = "Probes: what the states encode"
     lens = LENS
@@ -44,8 +44,9 @@ class ProbeAccuracy:
     caption = (
         "Accuracy of a linear probe on examples that it was not trained on, at the layer chosen without "
         "them, with its 95 % interval; where folds chose different layers, the one that most chose is named. "
-        "The tick is the best surface baseline on the same examples: the majority, length, a bag of tokens, "
-        "a parse error, or a token's spelling. The diamond is the same architecture with random weights, on "
+        "The tick is the surface baseline that was the best on validation, on the same examples: the "
+        "majority, length, a bag of tokens, a parse error, or a token's spelling. The diamond is the same "
+        "architecture with random weights, on "
         "the share of the examples that it read."
     )
 
@@ -77,9 +78,10 @@ class ProbeAccuracy:
 
 
 def _surfaces(run: RunData) -> Rows:
-    """The best surface baseline of each task."""
+    """The surface baseline of each task that the gain is over, which validation chose."""
     rows = beside(run, ["accuracy"], BEST, split="test").filter(pl.col("control").is_not_null())
-    return by_key(rows.sort("value", descending=True, maintain_order=True))
+    gains = beside(run, ["gain"], BEST).unique(KEY, keep="first", maintain_order=True)
+    return by_key(rows.join(gains.select(*KEY, "control"), on=[*KEY, "control"], how="semi"))
 
 
 def _random(run: RunData) -> Rows:
@@ -122,7 +124,7 @@ def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
             alt.Tooltip("model:N"),
             alt.Tooltip("layer:Q"),
             alt.Tooltip("value:Q", format=".1%", title="accuracy"),
-            alt.Tooltip("surface:Q", format=".1%", title="best surface baseline"),
+            alt.Tooltip("surface:Q", format=".1%", title="surface baseline"),
             alt.Tooltip("which:N", title="which"),
             alt.Tooltip("random:Q", format=".1%", title="random weights"),
         ],

@@ -9,6 +9,7 @@ from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from sonde.base.errors import InputError
@@ -29,8 +30,8 @@ _ROWS = {
     "identifier": pl.String,
     "split": pl.String,
     "label": pl.String,
-    "start": pl.Int64,
-    "end": pl.Int64,
+    "start": pl.Int32,
+    "end": pl.Int32,
 }
 """What is held of a row while a table is read."""
 
@@ -160,7 +161,7 @@ class LabelledTable:
             parts.append(pl.DataFrame(some, _ROWS, orient="row"))
         rows = pl.concat(parts)
         read = rows.height + faults.counts.total()
-        left = dict(_repeated(rows))
+        left, first = _repeated(rows.filter(_shared(rows["text"]) | _shared(rows["identifier"])))
         for number, fault in left.items():
             faults.note(fault, f"{table.counted} {number}")
         for reason, count in faults.counts.items():
@@ -171,10 +172,14 @@ class LabelledTable:
             raise InputError(
                 f"corpus {self._corpus!r}: none of its {read} rows can be used{f': {why}' if why else ''}"
             )
+        rows = rows.select("number", pl.col("number").alias("first"), "label", "start", "end")
         if left:
             rows = rows.filter(~pl.col("number").is_in(list(left)))
-        first = pl.col("number").first().over("text").alias("first")
-        return rows.select("number", first, "label", "start", "end").sort("first", "number")
+        if first:
+            numbers = rows["number"].to_numpy(writable=True)
+            numbers[np.searchsorted(numbers, list(first))] = list(first.values())
+            rows = rows.with_columns(first=numbers).sort("first", "number")
+        return rows
 
 
 def _held(row: TableRow, columns: LabelColumns) -> tuple[Any, ...]:
@@ -205,28 +210,47 @@ def _text_key(text: str, other: str) -> bytes:
     return bytes.fromhex(fingerprint(text, other))
 
 
-def _repeated(rows: pl.DataFrame) -> Iterator[tuple[int, str]]:
-    """The rows that cannot be used since an earlier one can, by number and with the reason.
+def _shared(values: pl.Series) -> pl.Series:
+    """Whether another value is the same, or by a rare chance another has the same short hash."""
+    hashes = values.hash().to_numpy()
+    order = np.argsort(hashes)
+    same = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
+    shared = np.zeros(len(hashes), bool)
+    shared[order[same]] = shared[order[same + 1]] = True
+    return pl.Series(shared)
 
-    Only rows that share their text or their id with another one are looked at one by one.
+
+def _repeated(rows: pl.DataFrame) -> tuple[dict[int, str], dict[int, int]]:
+    """The rows that cannot be used since an earlier one can, and those that label the text of an earlier one.
+
+    Args:
+        rows: The rows that share their text or their id with another one.
+
+    Returns:
+        Number to reason, and number to that of the text's first row.
     """
-    shared = rows.filter(pl.col("text").is_duplicated() | pl.col("identifier").is_duplicated())
-    splits: dict[bytes, str] = {}
+    texts: dict[bytes, tuple[int, str]] = {}
     named: dict[str, bytes] = {}
     labels: dict[tuple[bytes, int, int], str] = {}
-    for number, text, identifier, split, label, start, end in shared.iter_rows():
+    left: dict[int, str] = {}
+    firsts: dict[int, int] = {}
+    for number, text, identifier, split, label, start, end in rows.iter_rows():
         if named.get(identifier, text) != text:
-            yield number, "id of an earlier row"
+            left[number] = "id of an earlier row"
             continue
-        if text not in splits:
-            splits[text], named[identifier] = split, text
-        elif splits[text] != split:
-            yield number, "text in two splits"
-            continue
-        if (before := labels.get((text, start, end))) is None:
-            labels[text, start, end] = label
+        if text not in texts:
+            texts[text], named[identifier] = (number, split), text
+        first, first_split = texts[text]
+        place = text, start, end
+        if first_split != split:
+            left[number] = "text in two splits"
+        elif place in labels:
+            left[number] = "repeated row" if labels[place] == label else "text with two labels"
         else:
-            yield number, "repeated row" if before == label else "text with two labels"
+            labels[place] = label
+            if first != number:
+                firsts[number] = first
+    return left, firsts
 
 
 def _code(cells: Mapping[str, Any], column: str) -> str:

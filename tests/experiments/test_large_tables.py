@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.corpora.test_labelled import WRITERS
 
 from sonde.corpora import Selection, select
 from sonde.experiments.drawing import pool_selection
 from sonde.tasks import build, first_drawn
+from tests.corpora.test_labelled import WRITERS
 
 Row = dict[str, Any]
 WORDS = ("alpha", "beta", "gamma", "delta", "total", "count", "index", "value", "name", "path")
@@ -56,7 +56,10 @@ def grouped(number: int) -> Iterator[Row]:
 def repeated(number: int) -> Iterator[Row]:
     """Ids and texts of earlier rows, other labels and no label."""
     for row in splits(number - number % 11 // 10):
-        yield row | {"id": f"i{number - number % 13 // 12}", "label": "" if number % 17 == 3 else row["label"]}
+        yield row | {
+            "id": f"i{number - number % 13 // 12}",
+            "label": "" if number % 17 == 3 else row["label"],
+        }
 
 
 KINDS: dict[str, tuple[Callable[[int], Iterator[Row]], str, str]] = {

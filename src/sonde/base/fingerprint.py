@@ -29,9 +29,7 @@ def _plain(value: Any) -> Any:
     A class that was renamed says in ``kind_in_keys`` what it was called, so that keys made before still hold.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {
-            f.name: _plain(getattr(value, f.name)) for f in _fields_of(type(value)) if _known(value, f)
-        }
+        fields = {f.name: _plain(getattr(value, f.name)) for f in _fields_of(type(value)) if _known(value, f)}
         return {"__kind__": getattr(type(value), "kind_in_keys", type(value).__name__), **fields}
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
-
 from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import FirstItems, Intake, Item, Selection, read_files
@@ -23,6 +21,7 @@ from sonde.experiments.tables import items_frame, items_from
 from sonde.languages import version_of
 from sonde.lenses import LENSES
 from sonde.models import bundled_names, seen_items
+from sonde.results.columns import scan_files
 from sonde.store.parts import PartStore
 from sonde.store.rundir import label_path
 from sonde.tasks import (
@@ -282,12 +281,12 @@ class _Drawing:
                 made = transform_dataset(made, self.pool, self.transform, self._question(name), self.spread)
             self.store.put(beside, key, items_frame([(self.group.corpus, made.inputs)]), {})
             self.store.put(relative, key, made.examples, {"report": dict(made.report)})
-        examples = pl.read_parquet(self.store.path(relative), columns=["item_id"])
+        examples = scan_files(self.store.path(relative)).select("item_id").collect()
         notes = self.store.notes(relative, key) or {}
         return _DataSet(
             key,
             tuple(examples["item_id"].unique(maintain_order=True)),
-            tuple(items_from(pl.read_parquet(self.store.path(beside)))),
+            tuple(items_from(scan_files(self.store.path(beside)).collect())),
             notes.get("report", {}),
         )
 

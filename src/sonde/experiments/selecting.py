@@ -28,9 +28,7 @@ CHARACTERS_BEFORE = 100_000
 """Of a file's text before an item this much is kept, which is more than most models can take."""
 
 
-def select_items(
-    session: Session, selection: Selection, first: FirstItems | None = None
-) -> list[ItemSet]:
+def select_items(session: Session, selection: Selection, first: FirstItems | None = None) -> list[ItemSet]:
     """Choose the items of each corpus.
 
     Args:

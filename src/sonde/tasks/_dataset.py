@@ -161,7 +161,8 @@ def first_drawn(
     def enough(items: Sequence[Item], beyond: Sequence[Item], /) -> bool:
         kept, others = keep(items), keep(beyond)
         asked = [
-            DatasetRequest(task, size, seed, beyond[0].language, "corrected", frozenset(), {}) for task in tasks
+            DatasetRequest(task, size, seed, beyond[0].language, "corrected", frozenset(), {})
+            for task in tasks
         ]
         return all(are_enough(kept, others, one) for one in asked)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ WORDS = ("alpha", "beta", "gamma", "delta", "total", "count", "index", "value", 
 def code(number: int) -> str:
     """A function unlike most others; some are nearly alike."""
     names = [f"{WORDS[(number // 10**at) % 10]}{number % (at + 7)}" for at in range(4)]
-    lines = [f"    {one} = {two} + {number % 97}" for one, two in zip(names, names[1:], strict=False)]
+    lines = [f"    {one} = {two} + {number % 97}" for one, two in itertools.pairwise(names)]
     return "\n".join([f"def {names[0]}_{number}({', '.join(dict.fromkeys(names))}):", *lines, ""])
 
 

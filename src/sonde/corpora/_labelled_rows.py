@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from operator import itemgetter
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -231,7 +232,7 @@ def _repeated(rows: pl.DataFrame) -> tuple[dict[int, str], dict[int, int]]:
     """
     texts: dict[bytes, tuple[int, str]] = {}
     named: dict[str, bytes] = {}
-    labels: dict[tuple[bytes, int, int], str] = {}
+    labels: dict[bytes, str] = {}
     left: dict[int, str] = {}
     firsts: dict[int, int] = {}
     for number, text, identifier, split, label, start, end in rows.iter_rows():
@@ -241,13 +242,14 @@ def _repeated(rows: pl.DataFrame) -> tuple[dict[int, str], dict[int, int]]:
         if text not in texts:
             texts[text], named[identifier] = (number, split), text
         first, first_split = texts[text]
-        place = text, start, end
+        # In few bytes: a table of spans has a place a row.
+        place = b"%b %d %d" % (text, start, end)
         if first_split != split:
             left[number] = "text in two splits"
         elif place in labels:
             left[number] = "repeated row" if labels[place] == label else "text with two labels"
         else:
-            labels[place] = label
+            labels[place] = intern(label)
             if first != number:
                 firsts[number] = first
     return left, firsts

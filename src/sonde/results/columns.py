@@ -33,7 +33,7 @@ _EARLIER: Mapping[str, tuple[str, frozenset[str]]] = {
 """Earlier names of columns, with the present one and with the columns beside which they mean it."""
 
 
-def scan_files(paths: Path | str | Sequence[Path]) -> pl.LazyFrame:
+def scan_files(paths: Path | list[Path]) -> pl.LazyFrame:
     """Parquet files below one another, lazily; nothing in their names is a pattern or a column.
 
     Unasked, polars reads ``*``, ``?`` and brackets in a path as a pattern.

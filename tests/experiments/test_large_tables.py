@@ -157,4 +157,5 @@ def test_a_large_table_takes_little_memory(tmp_path: Path, kind: str, suffix: st
     )
     rows, peak = map(int, done.stdout.split())
     assert rows >= 200_000
-    assert peak * 1024 < 400_000_000, peak
+    # A row group of Parquet is decoded as a whole.
+    assert peak * 1024 < (500_000_000 if suffix == "parquet" else 400_000_000), peak

@@ -247,6 +247,7 @@ def label(
     ] = None,
 ) -> Shown:
     """Label a corpus; needs no model."""
+    from sonde._console import progress
     from sonde.executors import cores
     from sonde.experiments.labelling import Labelling, write_label_files
     from sonde.experiments.overrides import selection_of
@@ -263,6 +264,7 @@ def label(
         executor=executor or "local",
         address=address or "",
         workers=workers or cores(),
+        progress=progress(),
     )
     files = write_label_files(wanted, task, str(output))
     told = [f"{one['rows']} rows in {one['file']}" for one in files]

@@ -127,7 +127,7 @@ def test_who_has_read_the_original_has_seen_the_other_words(
     monkeypatch.setattr("sonde.experiments.drawing.seen_items", seen)
     group = Group(corpus=corpus, corpus_hash="", language="python", items=chosen.items)
     assert _bundled.bundled_names()
-    assert [item.original for item in unseen(group)] == [item.original for item in chosen.items[1:]]
+    assert [item.original for item in unseen(group.items)] == [item.original for item in chosen.items[1:]]
     monkeypatch.setattr("sonde.experiments.choices.seen_items", seen)
 
     class Reading:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from functools import cache
 from json.encoder import encode_basestring_ascii
 from pathlib import Path, PurePath
 from typing import Any
@@ -28,9 +29,7 @@ def _plain(value: Any) -> Any:
     A class that was renamed says in ``kind_in_keys`` what it was called, so that keys made before still hold.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {
-            f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value) if _known(value, f)
-        }
+        fields = {f.name: _plain(getattr(value, f.name)) for f in _fields_of(type(value)) if _known(value, f)}
         return {"__kind__": getattr(type(value), "kind_in_keys", type(value).__name__), **fields}
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}
@@ -44,6 +43,11 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float | bool):
         return value
     raise TypeError(f"cannot fingerprint a {type(value).__name__}: {value!r}")
+
+
+@cache
+def _fields_of(kind: type) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(kind)
 
 
 def _known(value: Any, field: dataclasses.Field[Any]) -> bool:
@@ -63,6 +67,19 @@ def fingerprint(*parts: Any) -> str:
     if all(type(part) in _WRITTEN for part in parts):
         return hash_bytes(f"[{','.join([_WRITTEN[type(part)](part) for part in parts])}]".encode())
     return hash_bytes(_ENCODER.encode(_plain(parts)).encode())
+
+
+def fingerprint_rows(rows: Iterable[tuple[str, ...]]) -> str:
+    """Hash rows of texts as `fingerprint` does a list of them, one after the other.
+
+    >>> fingerprint_rows(iter([("a", "b"), ("c", "d")])) == fingerprint([("a", "b"), ("c", "d")])
+    True
+    """
+    digest = hashlib.blake2b(b"[[", digest_size=_DIGEST_BYTES)
+    for number, row in enumerate(rows):
+        digest.update(f"{',' if number else ''}[{','.join(map(encode_basestring_ascii, row))}]".encode())
+    digest.update(b"]]")
+    return digest.hexdigest()
 
 
 def hash_bytes(data: bytes) -> str:

@@ -18,6 +18,7 @@ from sonde.corpora._corpus import (
 )
 from sonde.corpora._decode import read_text
 from sonde.corpora._duplicates import NearDuplicateIndex, duplicate_tokens
+from sonde.corpora._first import Enough, FirstItems
 from sonde.corpora._items import read_items
 from sonde.corpora._kept import content_key
 from sonde.corpora._lock import Lock, LockedItem, read_lock, write_lock
@@ -35,6 +36,8 @@ __all__ = [
     "CORPORA",
     "Building",
     "DatedSource",
+    "Enough",
+    "FirstItems",
     "Given",
     "Intake",
     "Item",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol, runtime_checkable
 
@@ -148,12 +148,23 @@ def item_id(text: str, language: str, unit: str) -> str:
     return fingerprint("item", language, unit, text)
 
 
+def _say_nothing(_count: int) -> None:
+    return None
+
+
 @dataclass(slots=True)
 class Intake:
-    """What a source met on its way: counts by reason, with the first few examples of each."""
+    """What a source met on its way: counts by reason, with the first few examples of each.
+
+    Attributes:
+        counts: How often, by reason.
+        examples: The first few, by reason.
+        advance: Is told how many more files, and rows of a table, were read.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
+    advance: Callable[[int], None] = field(default=_say_nothing, compare=False, repr=False)
 
     def note(self, reason: str, example: str = "") -> None:
         """Count one event, keeping at most five examples of a reason."""

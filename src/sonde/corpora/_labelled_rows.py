@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, groupby, islice
+from operator import itemgetter
+from sys import intern
 from typing import Any
 
+import numpy as np
+import polars as pl
+
 from sonde.base.errors import InputError
+from sonde.base.fingerprint import fingerprint
 from sonde.corpora._corpus import Intake
 from sonde.corpora._decode import is_unicode
 from sonde.corpora._entries import EntryError
@@ -17,6 +24,17 @@ from sonde.corpora._table import RowTable, TableRow
 
 _NONE = ("", "nan", "none", "null", "na", "n/a")
 _REASONS = 3
+_SLICE = 8_192
+_ROWS = {
+    "number": pl.Int64,
+    "text": pl.Binary,
+    "identifier": pl.String,
+    "split": pl.String,
+    "label": pl.String,
+    "start": pl.Int32,
+    "end": pl.Int32,
+}
+"""What is held of a row while a table is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,47 +66,125 @@ class LabelledText:
     language: str
     split: str
     group: str
-    labels: list[PlaceLabel] = field(default_factory=list[PlaceLabel])
+    labels: list[PlaceLabel]
 
 
-def read_texts(table: RowTable, columns: LabelColumns, corpus: str, intake: Intake) -> list[LabelledText]:
-    """The texts of a table, in the order of their first rows.
+class LabelledTable:
+    """A table read twice in a stream: for its labels, then for the texts that they are about.
+
+    Of a row stay what tells its text from others (a hash), its label and its place.
 
     Args:
-        table: The table.
+        open_rows: Opens the table; called once a reading.
         columns: Which column is what.
         corpus: The corpus as named, for messages.
-        intake: Counts the rows that are left out, by reason.
+        intake: Counts the rows that are left out, by reason, and is told of every row that is read.
+
+    Attributes:
+        labels: The rows that can be used, text by text in the order of the first rows: ``number, first,
+            label, start, end``, ``first`` being the number of the text's first row.
 
     Raises:
         InputError: No row can be used.
     """
-    texts: dict[tuple[str, str], LabelledText] = {}
-    named: dict[str, LabelledText] = {}
-    faults = Intake()
-    read = 0
-    for row in table.rows:
-        read += 1
+
+    def __init__(
+        self, open_rows: Callable[[], RowTable], columns: LabelColumns, corpus: str, intake: Intake
+    ) -> None:
+        self._open, self._columns, self._corpus, self._intake = open_rows, columns, corpus, intake
+        self.labels = self._read_labels()
+
+    @property
+    def count(self) -> int:
+        """How many texts there are."""
+        return self.labels["first"].n_unique()
+
+    def texts(self) -> Iterator[LabelledText]:
+        """Yield the texts in the order of their first rows.
+
+        Raises:
+            InputError: The file is no longer what it was.
+        """
+        slices = self.labels.iter_slices(_SLICE)
+        rows = chain.from_iterable(part.select("first", "label", "start", "end").rows() for part in slices)
+        by_text = (
+            (first, [PlaceLabel(*row[1:]) for row in some]) for first, some in groupby(rows, itemgetter(0))
+        )
+        first, labels = next(by_text, (None, []))
+        for row in self._rows(self._open()):
+            if row.number == first:
+                yield self._text(row, labels)
+                first, labels = next(by_text, (None, []))
+                if first is None:
+                    return
+        raise self._changed()
+
+    def _text(self, row: TableRow, labels: list[PlaceLabel]) -> LabelledText:
+        columns, cells = self._columns, row.cells
         try:
-            _take(row, columns, texts, named)
-        except EntryError as fault:
-            faults.note(str(fault), f"{table.counted} {row.number}")
-    for reason, count in faults.counts.items():
-        intake.counts[reason] += count
-        intake.examples.setdefault(reason, faults.examples[reason])
-    if not texts:
-        why = ", ".join(f"{count} {reason}" for reason, count in faults.counts.most_common(_REASONS))
-        raise InputError(f"corpus {corpus!r}: none of its {read} rows can be used{f': {why}' if why else ''}")
-    return list(texts.values())
+            made = LabelledText(
+                identifier=_word(cells, columns.id) or str(row.number),
+                text=_code(cells, columns.text),
+                other=_code(cells, columns.text_b),
+                language=_word(cells, columns.language),
+                split=_split(_word(cells, columns.split)),
+                group=_word(cells, columns.group),
+                labels=labels,
+            )
+        except EntryError:
+            raise self._changed() from None
+        if any(not 0 <= one.start < one.end <= len(made.text) for one in labels):
+            raise self._changed()
+        return made
+
+    def _changed(self) -> InputError:
+        return InputError(f"corpus {self._corpus!r}: the file changed while it was read; run again")
+
+    def _usable(self, table: RowTable, faults: Intake) -> Iterator[tuple[Any, ...]]:
+        """What is held of each row that can be used; counts the others."""
+        for row in self._rows(table):
+            try:
+                yield _held(row, self._columns)
+            except EntryError as fault:
+                faults.note(str(fault), f"{table.counted} {row.number}")
+
+    def _rows(self, table: RowTable) -> Iterator[TableRow]:
+        for row in table.rows:
+            self._intake.advance(1)
+            yield row
+
+    def _read_labels(self) -> pl.DataFrame:
+        table = self._open()
+        faults = Intake()
+        usable = self._usable(table, faults)
+        parts = [pl.DataFrame(schema=_ROWS)]
+        while some := list(islice(usable, _SLICE)):
+            parts.append(pl.DataFrame(some, _ROWS, orient="row"))
+        rows = pl.concat(parts)
+        read = rows.height + faults.counts.total()
+        left, first = _repeated(rows.filter(_shared(rows["text"]) | _shared(rows["identifier"])))
+        for number, fault in left.items():
+            faults.note(fault, f"{table.counted} {number}")
+        for reason, count in faults.counts.items():
+            self._intake.counts[reason] += count
+            self._intake.examples.setdefault(reason, faults.examples[reason])
+        if rows.is_empty():
+            why = ", ".join(f"{count} {reason}" for reason, count in faults.counts.most_common(_REASONS))
+            raise InputError(
+                f"corpus {self._corpus!r}: none of its {read} rows can be used{f': {why}' if why else ''}"
+            )
+        rows = rows.select("number", pl.col("number").alias("first"), "label", "start", "end")
+        if left:
+            rows = rows.filter(~pl.col("number").is_in(list(left)))
+        if first:
+            numbers = rows["number"].to_numpy(writable=True)
+            numbers[np.searchsorted(numbers, list(first))] = list(first.values())
+            rows = rows.with_columns(first=numbers).sort("first", "number")
+        return rows
 
 
-def _take(
-    row: TableRow,
-    columns: LabelColumns,
-    texts: dict[tuple[str, str], LabelledText],
-    named: dict[str, LabelledText],
-) -> None:
-    """Add a row to its text.
+def _held(row: TableRow, columns: LabelColumns) -> tuple[Any, ...]:
+    """What is held of a row.
 
     Raises:
         EntryError: It cannot be used.
@@ -102,25 +198,61 @@ def _take(
     if label.casefold() in _NONE:
         raise EntryError("no label")
     place = _place(row.cells, columns, len(text), label)
-    made = LabelledText(
-        identifier=_word(row.cells, columns.id) or str(row.number),
-        text=text,
-        other=other,
-        language=_word(row.cells, columns.language),
-        split=_split(_word(row.cells, columns.split)),
-        group=_word(row.cells, columns.group),
-    )
-    held = texts.get((text, other))
-    if (before := named.get(made.identifier)) is not None and before is not held:
-        raise EntryError("id of an earlier row")
-    if held is None:
-        held = texts[text, other] = named[made.identifier] = made
-    elif held.split != made.split:
-        raise EntryError("text in two splits")
-    for one in held.labels:
-        if (one.start, one.end) == (place.start, place.end):
-            raise EntryError("repeated row" if one.label == label else "text with two labels")
-    held.labels.append(place)
+    identifier = _word(row.cells, columns.id) or str(row.number)
+    # Asked for now, so that a row that says none of these is left out.
+    _word(row.cells, columns.language)
+    split = _split(_word(row.cells, columns.split))
+    _word(row.cells, columns.group)
+    return row.number, _text_key(text, other), identifier, split, label, place.start, place.end
+
+
+def _text_key(text: str, other: str) -> bytes:
+    """What tells a text, or a pair, from all others."""
+    return bytes.fromhex(fingerprint(text, other))
+
+
+def _shared(values: pl.Series) -> pl.Series:
+    """Whether another value is the same, or by a rare chance another has the same short hash."""
+    hashes = values.hash().to_numpy()
+    order = np.argsort(hashes)
+    same = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
+    shared = np.zeros(len(hashes), bool)
+    shared[order[same]] = shared[order[same + 1]] = True
+    return pl.Series(shared)
+
+
+def _repeated(rows: pl.DataFrame) -> tuple[dict[int, str], dict[int, int]]:
+    """The rows that cannot be used since an earlier one can, and those that label the text of an earlier one.
+
+    Args:
+        rows: The rows that share their text or their id with another one.
+
+    Returns:
+        Number to reason, and number to that of the text's first row.
+    """
+    texts: dict[bytes, tuple[int, str]] = {}
+    named: dict[str, bytes] = {}
+    labels: dict[bytes, str] = {}
+    left: dict[int, str] = {}
+    firsts: dict[int, int] = {}
+    for number, text, identifier, split, label, start, end in rows.iter_rows():
+        if named.get(identifier, text) != text:
+            left[number] = "id of an earlier row"
+            continue
+        if text not in texts:
+            texts[text], named[identifier] = (number, split), text
+        first, first_split = texts[text]
+        # In few bytes: a table of spans has a place a row.
+        place = b"%b %d %d" % (text, start, end)
+        if first_split != split:
+            left[number] = "text in two splits"
+        elif place in labels:
+            left[number] = "repeated row" if labels[place] == label else "text with two labels"
+        else:
+            labels[place] = intern(label)
+            if first != number:
+                firsts[number] = first
+    return left, firsts
 
 
 def _code(cells: Mapping[str, Any], column: str) -> str:

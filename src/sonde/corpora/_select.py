@@ -5,31 +5,44 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import fingerprint, hash_text, unit_hash
 from sonde.corpora._candidates import CandidateItem, TextFile
-from sonde.corpora._corpus import Intake, Item, ItemSet, Selection, SourceFile
+from sonde.corpora._corpus import Intake, Item, ItemSet, LabelledSource, Selection, SourceFile
 from sonde.corpora._cut_off import in_period, on_both_sides
 from sonde.corpora._duplicates import NearDuplicateIndex, duplicate_tokens
+from sonde.corpora._first import FirstFiles, FirstItems
+from sonde.corpora._hashes import FileHashes
 from sonde.corpora._items import items_of
 from sonde.corpora._layout import clusters_of, files_of
 from sonde.corpora._lock import Lock, read_lock, resolve
-from sonde.corpora._open import read_files
+from sonde.corpora._open import check_corpus, read_files
 from sonde.corpora._spans_index import SpansIndex, spans_index
 from sonde.corpora._spread import ONE, Spread
 from sonde.corpora._transformed import transformed
-from sonde.languages import LANGUAGES
+from sonde.languages import LANGUAGES, Function
 from sonde.results.verdict import ENOUGH_CLUSTERS
 
 BEYOND_LIMIT = "beyond the limit"
 BEYOND_CAP = "beyond the cap of a cluster"
+BEYOND_DRAW = "beyond what is drawn"
+_FURTHER = 8
+"""Where the first items are not enough, so many times as many are tried."""
 
 
-def select(corpus: str, selection: Selection, lock: Path | None = None, *, spread: Spread = ONE) -> ItemSet:
+def select(
+    corpus: str,
+    selection: Selection,
+    lock: Path | None = None,
+    *,
+    spread: Spread = ONE,
+    first: FirstItems | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> ItemSet:
     """Choose the items of a run.
 
     The items of each cluster are put in an order by hash. Clusters give in turn, in an order by hash as well,
@@ -42,6 +55,8 @@ def select(corpus: str, selection: Selection, lock: Path | None = None, *, sprea
         selection: Unit, languages, limits and filters.
         lock: A lock file: its items are taken as they are, and of ``selection`` nothing.
         spread: Processes that find functions; any number gives the same.
+        first: Of a table with labels, asks for no more items than are enough.
+        advance: Is told how many more files, and rows of a table, were read.
 
     Raises:
         SondeError: The corpus cannot be read (see `read_files`), no item is left, or the corpus no longer
@@ -55,10 +70,16 @@ def select(corpus: str, selection: Selection, lock: Path | None = None, *, sprea
                 f"{selection.cut_off}; lock the corpus again with --cut-off {selection.cut_off}"
             )
         selection = dataclasses.replace(locked.selection, transform=selection.transform)
-    intake = Intake()
-    with closing(TextFile()) as texts:
-        gathered = _Gathered(selection, locked, intake, texts)
-        items = _chosen_items(corpus, gathered, spread, locked, lock)
+    if locked or selection.unit != "function" or not isinstance(check_corpus(corpus), LabelledSource):
+        first = None
+    while True:
+        intake = Intake() if advance is None else Intake(advance=advance)
+        with closing(TextFile()) as texts:
+            gathered = _Gathered(selection, locked, intake, texts, first)
+            items = _chosen_items(corpus, gathered, spread, locked, lock)
+        if first is None or gathered.first is None or gathered.first.are_enough(items, first.enough):
+            break
+        first = dataclasses.replace(first, number=_FURTHER * first.number)
     if selection.transform != "none":
         items = transformed(items, selection.transform, selection.seed, gathered.leave_out)
         if not items:
@@ -66,10 +87,10 @@ def select(corpus: str, selection: Selection, lock: Path | None = None, *, sprea
     return ItemSet(
         corpus=corpus,
         items=items,
-        corpus_hash=fingerprint(sorted(gathered.hashes.items())),
+        corpus_hash=gathered.hashes.corpus_hash(),
         intake=intake,
         selection=selection,
-        file_hashes={item.path: gathered.hashes[item.path] for item in items},
+        file_hashes=gathered.hashes.of({item.path for item in items}),
         found=gathered.found,
         left_out=dict(gathered.left_out),
     )
@@ -82,13 +103,15 @@ def _chosen_items(
     selection, intake = gathered.selection, gathered.intake
     with spans_index(corpus, selection.languages) as index:
         dated = selection.cut_off is not None
-        files = read_files(corpus, selection.languages, intake, dated=dated)
+        files = gathered.count(read_files(corpus, selection.languages, intake, dated=dated))
         # Of a locked corpus most files may not be wanted.
         for file in index.ahead(files, spread) if selection.unit == "function" and not locked else files:
             gathered.take(file, index)
     gathered.settle_clusters()
     if locked:
-        chosen = resolve(locked, gathered.candidates, gathered.hashes, lock)
+        chosen = resolve(
+            locked, gathered.candidates, gathered.hashes.of({row.path for row in locked.items}), lock
+        )
         gathered.leave_out("not in the lock file", gathered.found - len(chosen))
     else:
         chosen = _choose(gathered)
@@ -106,30 +129,57 @@ class _Gathered:
         found: How many items there are, the refused ones among them.
         left_out: Items that were refused, by reason.
         hashes: Path to content hash, of every file.
-        repository_files: Number of files by language and repository.
+        repository_files: Number of files by language and repository, where it is asked for.
+        first: The first files by hash, where they are asked for.
     """
 
-    def __init__(self, selection: Selection, locked: Lock | None, intake: Intake, texts: TextFile) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        locked: Lock | None,
+        intake: Intake,
+        texts: TextFile,
+        first: FirstItems | None = None,
+    ) -> None:
         self.selection = selection
         self.candidates: list[CandidateItem] = []
         self.intake = intake
         self.found = 0
         self.left_out: Counter[str] = Counter()
-        self.hashes: dict[str, str] = {}
+        self.hashes = FileHashes()
+        self.first = None if first is None else FirstFiles(first.seed, first.number, self._drop)
         self.repository_files: Counter[tuple[str, str]] = Counter()
         self._clusters: set[tuple[str, str]] = set()
+        self._repositories: set[str] = set()
         self._units: dict[str, str] = {}
         self._wanted = None if locked is None else {row.path for row in locked.items}
         self._texts = texts
         # A lock file names its items one by one: nothing is left for a filter to refuse.
         self._refusal = _cheap_filter(selection if locked is None else Selection(min_chars=0))
 
+    def count(self, files: Iterable[SourceFile]) -> Iterator[SourceFile]:
+        """Hash and count files; of all, or of the first by hash, the candidates are wanted."""
+        for file in files:
+            self.intake.advance(1)
+            self.hashes.add(file.path, content_hash(file))
+            if self.selection.several_files:
+                self.repository_files[file.language, file.repository] += 1
+            # Of many repositories it is only asked whether they are several.
+            if len(self._repositories) < 2:
+                self._repositories.add(file.repository)
+                self._clusters.add((file.cluster, file.repository))
+            if self.first is None:
+                yield file
+            else:
+                for item in items_of(file, self.selection.unit, self.intake, _no_functions):
+                    self.first.add(file, item.item_id)
+        if self.first is not None:
+            yield from self.first.files()
+
     def take(self, file: SourceFile, index: SpansIndex) -> None:
-        """Hash a file and keep its candidates."""
-        self.hashes[file.path] = content_hash(file)
-        self.repository_files[file.language, file.repository] += 1
-        self._clusters.add((file.cluster, file.repository))
-        self._units[file.path] = file.unit
+        """Keep the candidates of a file."""
+        if len(self._repositories) < 2:
+            self._units[file.path] = file.unit
         if self._wanted is not None and file.path not in self._wanted:
             return
         cut_off = self.selection.cut_off
@@ -140,6 +190,10 @@ class _Gathered:
                 self.leave_out(reason, 1, item.path)
             else:
                 self.candidates.append(self._texts.add(item))
+
+    def _drop(self, file: SourceFile) -> None:
+        self.found += 1
+        self.leave_out(BEYOND_DRAW, 1, file.path)
 
     def leave_out(self, reason: str, number: int, path: str = "") -> None:
         """Count items that are not chosen."""
@@ -167,6 +221,11 @@ class _Gathered:
             return
         for one in self.candidates:
             one.cluster = clusters.get(one.path, one.cluster)
+
+
+def _no_functions(_file: SourceFile) -> Sequence[Function]:
+    """Of a file that is one function; whether others stand in it does not matter."""
+    return ()
 
 
 def content_hash(file: SourceFile) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from sonde.corpora._corpus import Given, Intake, SourceFile, Tag
 from sonde.corpora._decode import is_usable
 from sonde.corpora._entries import named_file
 from sonde.corpora._labelled_columns import LabelColumns, TableQuery
-from sonde.corpora._labelled_rows import LabelledText, read_texts
+from sonde.corpora._labelled_rows import LabelledTable, LabelledText, PlaceLabel
 from sonde.corpora._own_classes import OwnClass, own_classes
 from sonde.corpora._table import open_table
 from sonde.languages import LANGUAGES
@@ -58,19 +59,20 @@ class OwnTable:
         """
         path, columns = _opened(argument)
         corpus = f"labelled:{argument}"
-        texts = read_texts(open_table(path, corpus), columns, corpus, intake)
-        classes = own_classes([one.label for text in texts for one in text.labels], columns.kind, corpus)
-        constant = _language(texts, columns, languages) if not columns.language else ""
+        table = LabelledTable(lambda: open_table(path, corpus), columns, corpus, intake)
+        classes = own_classes(table.labels["label"], columns.kind, corpus)
+        constant = _language(table, columns, languages) if not columns.language else ""
         known = {name.casefold(): name for name in LANGUAGES.names()}
-        for text in texts:
+        for text in table.texts():
             name = f"{path.name}#{text.identifier}"
             language = constant or known.get(text.language.casefold())
             if language is None or (languages and language not in languages):
                 intake.note("another language", name)
                 continue
-            if any(one.label not in classes for one in text.labels):
+            labels = [(one, own) for one in text.labels if (own := classes.of(one.label))]
+            if len(labels) < len(text.labels):
                 intake.note("class of fewer than 5 rows", name)
-            file = _file(text, name, language, classes, columns.about)
+            file = _file(text, name, language, labels, columns.about)
             if file.given and is_usable(file.text, name, intake):
                 yield file
 
@@ -84,11 +86,10 @@ def _opened(argument: str) -> tuple[Path, LabelColumns]:
 
 
 def _file(
-    text: LabelledText, name: str, language: str, classes: dict[str, OwnClass], about: str
+    text: LabelledText, name: str, language: str, labels: Sequence[tuple[PlaceLabel, OwnClass]], about: str
 ) -> SourceFile:
     whole = text.text + _BETWEEN + text.other if about == "pair" else text.text
     other = (len(text.text) + len(_BETWEEN), len(whole)) if about == "pair" else (-1, -1)
-    labels = [(one, classes[one.label]) for one in text.labels if one.label in classes]
     given = tuple(
         Given(
             _TASKS[about],
@@ -116,11 +117,12 @@ def _file(
     )
 
 
-def _language(texts: Sequence[LabelledText], columns: LabelColumns, languages: tuple[str, ...]) -> str:
+def _language(table: LabelledTable, columns: LabelColumns, languages: tuple[str, ...]) -> str:
     """The language of texts that do not say theirs."""
     if columns.every_language or len(languages) == 1:
         return columns.every_language or languages[0]
-    tried = [text.text for text in texts[:: max(1, len(texts) // _TRIED)]]
+    count = table.count
+    tried = [text.text for text in islice(table.texts(), 0, None, max(1, count // _TRIED))]
     worth = {name: _parsed(tried, name) for name in LANGUAGES.names() if name != _TEXT}
     best = max(worth, key=lambda name: worth[name])
     return best if 2 * worth[best][0] >= len(tried) else _TEXT

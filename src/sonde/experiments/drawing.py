@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
-
 from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.base.fingerprint import fingerprint
-from sonde.corpora import Intake, Item, Selection, read_files
+from sonde.corpora import FirstItems, Intake, Item, Selection, read_files
 from sonde.experiments._forecast import duration
 from sonde.experiments._outcome import Refused, Session
 from sonde.experiments._progress import Progress
-from sonde.experiments.external import ExternalTest, read_external, with_external
+from sonde.experiments.external import OPTION, ExternalTest, read_external, with_external
 from sonde.experiments.labels import around_of, read_labels
 from sonde.experiments.lens_choice import LensChoice, settings_of
 from sonde.experiments.plan import Group
@@ -23,6 +21,7 @@ from sonde.experiments.tables import items_frame, items_from
 from sonde.languages import version_of
 from sonde.lenses import LENSES
 from sonde.models import bundled_names, seen_items
+from sonde.results.columns import scan_files
 from sonde.store.parts import PartStore
 from sonde.store.rundir import label_path
 from sonde.tasks import (
@@ -43,6 +42,7 @@ from sonde.tasks import (
     build_pairs,
     drawn_from,
     effective_clusters,
+    first_drawn,
     gather_picks,
     is_picked,
     lack_of_clusters,
@@ -96,11 +96,26 @@ def pool_selection(selection: Selection) -> Selection:
     return dataclasses.replace(selection, limit=None, per_cluster=0, near_duplicates=False, transform="none")
 
 
-def unseen(group: Group) -> list[Item]:
-    """The items of a pool that no bundled model was trained on; which models run changes no data set."""
-    ids = [item.original or item.item_id for item in group.items]
+def pool_first(session: Session, lenses: Sequence[LensChoice]) -> FirstItems | None:
+    """How many items of a table with labels are enough for the lenses; None where they need all."""
+    experiment = session.experiment
+    if experiment.selection.transform != "none" or any(
+        lens.paired or dict(lens.options).get(OPTION) for lens in lenses
+    ):
+        return None
+    return first_drawn(
+        [task for lens in lenses for task in lens.tasks],
+        size=experiment.selection.limit or DEFAULT_SIZE,
+        seed=experiment.seed,
+        keep=(lambda items: items) if experiment.include_seen else unseen,
+    )
+
+
+def unseen(items: Sequence[Item]) -> list[Item]:
+    """The items that no bundled model was trained on; which models run changes no data set."""
+    ids = [item.original or item.item_id for item in items]
     seen = frozenset[str]().union(*(seen_items(name, ids) for name in bundled_names()))
-    return [item for item, name in zip(group.items, ids, strict=True) if name not in seen]
+    return [item for item, name in zip(items, ids, strict=True) if name not in seen]
 
 
 def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item]) -> DataSets:
@@ -266,12 +281,12 @@ class _Drawing:
                 made = transform_dataset(made, self.pool, self.transform, self._question(name), self.spread)
             self.store.put(beside, key, items_frame([(self.group.corpus, made.inputs)]), {})
             self.store.put(relative, key, made.examples, {"report": dict(made.report)})
-        examples = pl.read_parquet(self.store.path(relative), columns=["item_id"])
+        examples = scan_files(self.store.path(relative)).select("item_id").collect()
         notes = self.store.notes(relative, key) or {}
         return _DataSet(
             key,
             tuple(examples["item_id"].unique(maintain_order=True)),
-            tuple(items_from(pl.read_parquet(self.store.path(beside)))),
+            tuple(items_from(scan_files(self.store.path(beside)).collect())),
             notes.get("report", {}),
         )
 

@@ -11,6 +11,7 @@ from typing import Any
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.files import write_atomic
 from sonde.corpora import (
+    FirstItems,
     Intake,
     Item,
     Selection,
@@ -21,6 +22,7 @@ from sonde.corpora import (
 )
 from sonde.corpora._spread import ItemChunk
 from sonde.executors import kept_processes, reach
+from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.drawing import DEFAULT_SIZE, pool_selection
 from sonde.experiments.formats import FORMATS, FileFormat, Labelled
 from sonde.experiments.formats.sonde import json_lines, label_rows
@@ -35,6 +37,7 @@ from sonde.tasks import (
     Task,
     ablations_of,
     build,
+    first_drawn,
     label_items,
     languages_of,
     quirks_of,
@@ -60,6 +63,7 @@ class Labelling:
         executor: Public name of the executor: where items are labelled. The labels are the same.
         address: Where a cluster answers; empty for what the environment names, or for this machine.
         workers: Processes at a time.
+        progress: Is told how far reading has come.
     """
 
     task: str
@@ -72,6 +76,7 @@ class Labelling:
     executor: str = "local"
     address: str = ""
     workers: int = 1
+    progress: Progress = field(default_factory=Silent)
 
     @property
     def spread(self) -> Spread:
@@ -141,7 +146,7 @@ def label_each(wanted: Labelling, names: Sequence[str]) -> Iterator[Labels]:
     for corpus in wanted.corpora:
         check_corpus(corpus)
     reach(wanted.executor, wanted.address, wanted.workers)
-    read = _Read(wanted, alone=len(tasks) == 1)
+    read = _Read(wanted, names)
     with kept_processes(wanted.executor, wanted.workers):
         for name, task in zip(names, tasks, strict=True):
             asked = replace(wanted, task=name)
@@ -184,24 +189,25 @@ class _Read:
 
     Args:
         wanted: What is asked for.
-        alone: Whether there is one task, for which nothing needs to be kept.
+        names: The tasks; where there is one, nothing needs to be kept.
     """
 
-    def __init__(self, wanted: Labelling, *, alone: bool) -> None:
-        self._wanted, self._alone = wanted, alone
+    def __init__(self, wanted: Labelling, names: Sequence[str]) -> None:
+        self._wanted, self._names = wanted, names
         self._pools: dict[str, Sequence[Item]] = {}
         self._items: dict[str, Sequence[Item]] = {}
 
     def pool(self, corpus: str) -> Sequence[Item]:
         """The functions that data sets are drawn from."""
         if corpus not in self._pools:
-            selection = pool_selection(self._wanted.selection)
-            self._pools[corpus] = select(corpus, selection, spread=self._wanted.spread).items
+            chosen = self._wanted.selection
+            first = first_drawn(self._names, size=chosen.limit or DEFAULT_SIZE, seed=chosen.seed)
+            self._pools[corpus] = _selected(corpus, self._wanted, pool_selection(chosen), first)
         return self._pools[corpus]
 
     def items(self, corpus: str) -> Iterable[Item]:
         """The items chosen; raw, every item in the corpus's order, or the first of each language."""
-        if self._alone:
+        if len(self._names) == 1:
             return _items(corpus, self._wanted)
         if corpus not in self._items:
             self._items[corpus] = tuple(_items(corpus, self._wanted))
@@ -244,11 +250,18 @@ def _entries(task: Task, corpus: str, wanted: Labelling, read: _Read) -> Iterabl
 def _items(corpus: str, wanted: Labelling) -> Iterable[Item]:
     selection = wanted.selection
     if not wanted.raw:
-        return select(corpus, selection, spread=wanted.spread).items
+        return _selected(corpus, wanted, selection)
     items = read_items(
         corpus, Intake(), unit=selection.unit, languages=selection.languages, spread=wanted.spread
     )
     return items if selection.limit is None else _first(items, selection.limit)
+
+
+def _selected(
+    corpus: str, wanted: Labelling, selection: Selection, first: FirstItems | None = None
+) -> Sequence[Item]:
+    with wanted.progress.stage(f"reading {corpus}") as advance:
+        return select(corpus, selection, spread=wanted.spread, first=first, advance=advance).items
 
 
 def _first(items: Iterable[Item], limit: int) -> Iterator[Item]:

@@ -15,7 +15,7 @@ from sonde.executors import kept_processes
 from sonde.experiments._outcome import Session
 from sonde.experiments._progress import Progress
 from sonde.experiments.choices import draws
-from sonde.experiments.drawing import DataSets, draw, pool_selection, unseen
+from sonde.experiments.drawing import DataSets, draw, pool_first, pool_selection, unseen
 from sonde.experiments.labels import LabelTables, forget_files_around, write_labels
 from sonde.experiments.lens_choice import LensChoice, settings_of
 from sonde.experiments.plan import Group, Reading, ScoringJob, identity
@@ -64,7 +64,7 @@ def _read(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[Reading]
         readings += _read_items(session, shown, groups_of(items))
         sets += items
     if from_functions:
-        pools = select_items(session, pool_selection(chosen))
+        pools = select_items(session, pool_selection(chosen), pool_first(session, from_functions))
         readings += _read_drawn(session, from_functions, groups_of(pools))
         sets += pools
     if from_files:
@@ -164,7 +164,7 @@ def _read_drawn(session: Session, lenses: Sequence[LensChoice], pools: Sequence[
     readings: list[Reading] = []
     with outcome.timed("draw"):
         for pool in pools:
-            items = list(pool.items) if session.experiment.include_seen else unseen(pool)
+            items = list(pool.items) if session.experiment.include_seen else unseen(pool.items)
             if left := len(pool.items) - len(items):
                 session.progress.note(
                     f"{pool.corpus}: {left:,} of {len(pool.items):,} {pool.language} functions are in the "

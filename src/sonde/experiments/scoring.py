@@ -18,7 +18,7 @@ from sonde.experiments.tables import scan_inputs
 from sonde.lenses import LENSES, ControlObservations, Scoring
 from sonde.lenses._lens import HANDED, HANDED_KEY
 from sonde.models import frequencies
-from sonde.results.columns import scan_tables
+from sonde.results.columns import scan_files, scan_tables
 from sonde.results.estimate import VERSION as ESTIMATE_VERSION
 from sonde.results.scores import SCHEMA_VERSION, Score, scores_frame, scores_from
 from sonde.store.parts import PartStore
@@ -72,7 +72,7 @@ def score_all(
                 store.put(_beside_scores(name, relative), key, pl.concat(tables), {})
             store.put(relative, key, scores_frame(scores), dict.fromkeys(beside_them, True))
         kept.add(_beside_scores(_ANSWERED, relative))
-        found[answer.key] = scores_from(pl.read_parquet(store.path(relative)))
+        found[answer.key] = scores_from(scan_files(store.path(relative)).collect())
         advance()
     for folder in {Path(relative).parent.as_posix() for relative in kept}:
         store.keep_only(folder, kept)

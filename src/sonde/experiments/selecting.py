@@ -11,6 +11,7 @@ from sonde.base.fingerprint import fingerprint
 from sonde.corpora import (
     BEYOND_CAP,
     BEYOND_LIMIT,
+    FirstItems,
     Intake,
     ItemSet,
     LabelledSource,
@@ -27,18 +28,24 @@ CHARACTERS_BEFORE = 100_000
 """Of a file's text before an item this much is kept, which is more than most models can take."""
 
 
-def select_items(session: Session, selection: Selection) -> list[ItemSet]:
+def select_items(session: Session, selection: Selection, first: FirstItems | None = None) -> list[ItemSet]:
     """Choose the items of each corpus.
+
+    Args:
+        session: The run.
+        selection: How they are chosen.
+        first: As for `sonde.corpora.select`.
 
     Raises:
         SondeError: See `sonde.corpora.select`.
     """
     corpora, progress = session.experiment.corpora, session.progress
     sets: list[ItemSet] = []
-    with session.outcome.timed("select"), progress.stage("reading", len(corpora)) as advance:
+    with session.outcome.timed("select"):
         for corpus in corpora:
-            sets.append(select(corpus, selection, session.execution.lock, spread=session.spread))
-            advance()
+            with progress.stage(f"reading {corpus}") as advance:
+                lock, spread = session.execution.lock, session.spread
+                sets.append(select(corpus, selection, lock, spread=spread, first=first, advance=advance))
     for chosen in sets:
         progress.note(account(chosen))
         if isinstance(check_corpus(chosen.corpus), LabelledSource) and (line := unusable_rows(chosen)):

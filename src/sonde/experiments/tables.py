@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from sonde.corpora import Given, Item, Tag
-from sonde.results.columns import Columns, schema_of
+from sonde.results.columns import Columns, scan_files, schema_of
 from sonde.store.rundir import RunDirectory
 
 _GIVEN = {
@@ -108,7 +108,7 @@ def scan_inputs(run: RunDirectory, corpus: str, language: str) -> pl.LazyFrame:
 
 
 def _scanned(run: RunDirectory) -> pl.LazyFrame:
-    return pl.scan_parquet([run.intact(path) for path in (run.items, run.inputs)])
+    return scan_files([run.intact(path) for path in (run.items, run.inputs)])
 
 
 def read_inputs(run: RunDirectory, corpus: str, language: str, ids: Sequence[str]) -> list[Item]:

@@ -18,6 +18,7 @@ from sonde.facade.predicted import Predictions
 from sonde.facade.states import probe_states
 from sonde.lenses.probe.states import LayerStates
 from sonde.report import ModelInfo, RunData, build_report
+from sonde.results.columns import scan_files
 from sonde.results.scores import read_scores as read_table
 from sonde.store.copies import shown
 from sonde.store.remote import fetched
@@ -89,7 +90,7 @@ class Run:
         files = self._data.directory.texts()
         if not files:
             raise InputError(f"{self.directory}: the run has no items (items.parquet is missing)")
-        return pl.scan_parquet(files)
+        return scan_files(files)
 
     def observations(self, lens: str, model: str | None = None) -> pl.LazyFrame:
         """What a lens observed, one row an observation; read as it is used, so it may exceed memory.

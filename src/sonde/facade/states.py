@@ -17,6 +17,7 @@ from sonde.lenses import LensSettings
 from sonde.lenses.probe.states import LayerStates, ProbedExamples
 from sonde.models import FAMILIES, split_family
 from sonde.report import ModelInfo, RunData
+from sonde.results.columns import scan_files
 from sonde.store.rundir import label_path
 from sonde.tasks import TASKS
 
@@ -90,7 +91,7 @@ def probed_groups(run: RunData, model: ModelInfo, task: str) -> tuple[ProbedGrou
             group["name"],
             group["hash"],
             group["language"],
-            ProbedExamples.of(observations, pl.read_parquet(path), task, group["language"], settings),
+            ProbedExamples.of(observations, scan_files(path).collect(), task, group["language"], settings),
             lens.get("capture") or {},
             settings,
         )

@@ -17,6 +17,7 @@ from sonde.languages import facet_of, has_facet
 from sonde.languages._bugs import Bugs
 from sonde.lenses.finetune.options import LENS
 from sonde.results import mean_rows
+from sonde.results.columns import scan_files
 from sonde.results.scores import Score
 from sonde.store.rundir import RunDirectory
 from sonde.tasks import TASKS
@@ -53,7 +54,7 @@ def tuned_in(run: RunDirectory, task: str | None, model: str | None) -> Path | N
         if not is_tuned(folder):
             continue
         about = FineTuned.about(folder)
-        rows = pl.scan_parquet(table).filter(pl.col("kind") == "epoch", pl.col("chosen")).select("valid")
+        rows = scan_files(table).filter(pl.col("kind") == "epoch", pl.col("chosen")).select("valid")
         best = rows.collect()["valid"].max()
         if about.get("method") == "pretrained":
             found.append({"folder": folder, "valid": best, **about})
@@ -178,7 +179,7 @@ def _about(folder: Path) -> Mapping[str, Any]:
     tables = list(run.root.glob(f"observations/lens=*/model=*/*-{training.name}.parquet"))
     if training.parent != run.trained or len(tables) != 1 or not run.summary.is_file():
         return known
-    rows = pl.read_parquet(run.intact(tables[0]))
+    rows = scan_files(run.intact(tables[0])).collect()
     tested = rows.filter(pl.col("kind") == "example", pl.col("split") == "test")
     groups = run.read_summary().get("corpus") or ()
     language = next(

@@ -14,6 +14,7 @@ from jaxtyping import UInt64
 
 from sonde.base.errors import UnknownNameError
 from sonde.models._naming import split_options, split_revision
+from sonde.results.columns import scan_files
 
 _PREFIX = "sonde/"
 
@@ -72,7 +73,7 @@ def manifest(name: str) -> ManifestFiles:
 def frequencies(name: str) -> pl.DataFrame | None:
     """``subword_id, count`` in a model's training data, None where it does not say."""
     path = manifest(name).frequencies
-    return None if path is None else pl.read_parquet(path)
+    return None if path is None else scan_files(path).collect()
 
 
 def seen_items(name: str, item_ids: Iterable[str]) -> frozenset[str]:
@@ -91,7 +92,7 @@ def seen_items(name: str, item_ids: Iterable[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=2)
 def _hashes(path: Path) -> UInt64[np.ndarray, " item"]:
-    return np.sort(pl.read_parquet(path, columns=["item_hash"])["item_hash"].to_numpy())
+    return np.sort(scan_files(path).select("item_hash").collect()["item_hash"].to_numpy())
 
 
 def _home() -> Path:

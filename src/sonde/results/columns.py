@@ -33,6 +33,14 @@ _EARLIER: Mapping[str, tuple[str, frozenset[str]]] = {
 """Earlier names of columns, with the present one and with the columns beside which they mean it."""
 
 
+def scan_files(paths: Path | list[Path]) -> pl.LazyFrame:
+    """Parquet files below one another, lazily; nothing in their names is a pattern or a column.
+
+    Unasked, polars reads ``*``, ``?`` and brackets in a path as a pattern.
+    """
+    return pl.scan_parquet(paths, glob=False, hive_partitioning=False)
+
+
 def scan_tables(paths: Sequence[Path]) -> pl.LazyFrame:
     """Tables of a run below one another, lazily, their columns by the names that they have now.
 
@@ -40,13 +48,10 @@ def scan_tables(paths: Sequence[Path]) -> pl.LazyFrame:
     """
     found: dict[tuple[tuple[str, str], ...], list[Path]] = {}
     for path in paths:
-        held = pl.read_parquet_schema(path).keys()
+        held = scan_files(path).collect_schema().keys()
         renamed = [(name, now) for name, (now, beside) in _EARLIER.items() if name in held and beside <= held]
         found.setdefault(tuple(renamed), []).append(path)
-    frames = [
-        pl.scan_parquet(some, hive_partitioning=False).rename(dict(renamed))
-        for renamed, some in found.items()
-    ]
+    frames = [scan_files(some).rename(dict(renamed)) for renamed, some in found.items()]
     return pl.concat(frames, how="diagonal") if len(frames) != 1 else frames[0]
 
 

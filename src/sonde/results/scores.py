@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from sonde.base.errors import InputError
-from sonde.results.columns import Columns, schema_of
+from sonde.results.columns import Columns, scan_files, schema_of
 from sonde.results.dimensions import DIMENSIONS, REASON, Dimensions
 from sonde.results.schema1 import from_schema1, is_schema1, slice_of
 
@@ -207,10 +207,10 @@ def read_scores(path: Path) -> pl.DataFrame:
     Raises:
         InputError: It promises more rows than any run writes.
     """
-    rows = pl.scan_parquet(path).select(pl.len()).collect().item()
+    rows = scan_files(path).select(pl.len()).collect().item()
     if rows > _MOST_ROWS:
         raise InputError(f"{path} holds {rows:,} rows, which no run writes")
-    return known_columns(pl.read_parquet(path))
+    return known_columns(scan_files(path).collect())
 
 
 def known_columns(frame: pl.DataFrame) -> pl.DataFrame:

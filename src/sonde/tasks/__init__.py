@@ -20,7 +20,16 @@ TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task", protocols=(Task,
 # The builder of data sets looks tasks up by name, so the registry has to be there before it.
 from sonde.corpora._spread import Spread  # noqa: E402
 from sonde.tasks._copies import COPIES  # noqa: E402
-from sonde.tasks._dataset import DRAWING, NO_PICKS, Estimate, build, drawn_from, gather_picks, is_picked  # noqa: E402
+from sonde.tasks._dataset import (  # noqa: E402
+    DRAWING,
+    NO_PICKS,
+    Estimate,
+    build,
+    drawn_from,
+    first_drawn,
+    gather_picks,
+    is_picked,
+)
 from sonde.tasks._effective import effective_clusters, lack_of_clusters, more_clusters  # noqa: E402
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset  # noqa: E402
 from sonde.tasks._minimal_pairs import PAIRED_SCHEMA, build_pairs  # noqa: E402
@@ -54,6 +63,7 @@ __all__ = [
     "build_pairs",
     "drawn_from",
     "effective_clusters",
+    "first_drawn",
     "gather_picks",
     "importing",
     "is_picked",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from sonde.base.errors import InputError, SondeError, UsageError
-from sonde.corpora import Item
+from sonde.corpora import FirstItems, Item
 from sonde.corpora._spread import ONE, Spread
 from sonde.tasks import TASKS
 from sonde.tasks._bugs import BugTask, draw_bugs
@@ -25,17 +25,20 @@ from sonde.tasks._drawn import (
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset, SplitExamples, example_table
 from sonde.tasks._given import brings_splits, draw_given, is_given
 from sonde.tasks._mutated import draw_mutated
-from sonde.tasks._own import OwnLabels, draw_own
+from sonde.tasks._own import OwnLabels, are_enough, draw_own
 from sonde.tasks._picked import PICKED, Pick, Picks, Question, pick_all, picks_of
 from sonde.tasks._pool import Pool, pool_of
 from sonde.tasks._task import Repository, Task, classes_of
 
-__all__ = ["DRAWING", "EXAMPLE_SCHEMA", "Dataset", "build", "drawn_from", "gather_picks"]
+__all__ = ["DRAWING", "EXAMPLE_SCHEMA", "Dataset", "build", "drawn_from", "first_drawn", "gather_picks"]
 
 DRAWING = "3"
 """Raised when the same pool gives other examples: part of the key of every data set."""
 
 NO_PICKS: Picks = MappingProxyType({})
+
+_MORE = 2
+"""Of a table with labels so many times as many texts are tried as examples are wanted."""
 
 _TRIED, _WORTH_A_TRIAL = 40, 4_000
 """Functions of each half of a pool that are labelled to know how long others take, and the functions that
@@ -134,6 +137,36 @@ def build(
         # A token type is not in one split of a corpus alone, so the splits of token tasks are always dealt.
         given_split = bool(pool.splits) and task.target != "span"
     return _dataset(task, drawn, pool, size, given_split)
+
+
+def first_drawn(
+    names: Sequence[str],
+    *,
+    size: int,
+    seed: int,
+    keep: Callable[[Sequence[Item]], Sequence[Item]] = lambda items: items,
+) -> FirstItems | None:
+    """How many items of a table with labels are enough for its data sets; None where tasks label code.
+
+    Args:
+        names: The tasks.
+        size: As for `build`; so is the seed.
+        seed: Draws another data set.
+        keep: The items that may be drawn.
+    """
+    tasks = [TASKS.load(name) for name in names]
+    if not all(isinstance(task, OwnLabels) for task in tasks):
+        return None
+
+    def enough(items: Sequence[Item], beyond: Sequence[Item], /) -> bool:
+        kept, others = keep(items), keep(beyond)
+        asked = [
+            DatasetRequest(task, size, seed, beyond[0].language, "corrected", frozenset(), {})
+            for task in tasks
+        ]
+        return all(are_enough(kept, others, one) for one in asked)
+
+    return FirstItems(seed, _MORE * size, enough)
 
 
 def gather_picks(

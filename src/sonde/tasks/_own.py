@@ -60,13 +60,9 @@ def draw_own(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
         InputError: No item brings a label, there is one class only, or a split would be without one.
     """
     name, what = asked.task.name, f"task {asked.task.name!r} in {asked.language}"
-    ordered = sorted(items, key=lambda item: (unit_hash(asked.seed, item.item_id), item.item_id))
     splits, groups = brings_splits(items, name), brings_groups(items, name)
     left = Counter[str]()
-    kept: Iterable[Item] = ordered
-    if not splits and (groups or asked.task.target == "span"):
-        kept = _without_near(ordered, NearTexts(asked.language, shapes=not groups), left)
-    rows = given_examples(_enough(kept, name, asked.size), asked)[: asked.size]
+    rows = given_examples(_first(items, asked, left, splits=splits, groups=groups), asked)[: asked.size]
     if not rows:
         raise InputError(f"{what} takes the labels of a table of one's own; name it as labelled:FILE")
     classes = sorted({one.label for _, one in rows})
@@ -90,16 +86,40 @@ def draw_own(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
     return drawn
 
 
-def _enough(items: Iterable[Item], task: str, size: int) -> list[Item]:
-    """The first items that bring so many labels of a task."""
+def are_enough(items: Sequence[Item], beyond: Sequence[Item], asked: DatasetRequest) -> bool:
+    """Whether the first items of a table by hash bring all the labels that are drawn of it.
+
+    Args:
+        items: The first items in the language.
+        beyond: Some of the others, one a kind: with a split or a group, and without.
+        asked: What is asked for.
+    """
+    name, every = asked.task.name, (*items, *beyond)
+    splits, groups = brings_splits(every, name), brings_groups(every, name)
+    taken = _first(items, asked, Counter(), splits=splits, groups=groups)
+    return sum(_labels(item, name) for item in taken) >= asked.size
+
+
+def _first(
+    items: Sequence[Item], asked: DatasetRequest, left: Counter[str], *, splits: bool, groups: bool
+) -> list[Item]:
+    """The first items by hash that bring as many labels as asked for; counts what is left out before."""
+    ordered = sorted(items, key=lambda item: (unit_hash(asked.seed, item.item_id), item.item_id))
+    kept: Iterable[Item] = ordered
+    if not splits and (groups or asked.task.target == "span"):
+        kept = _without_near(ordered, NearTexts(asked.language, shapes=not groups), left)
     taken: list[Item] = []
     labels = 0
-    for item in items:
-        if labels >= size:
-            break
+    for item in kept:
         taken.append(item)
-        labels += sum(one.task.lower() == task for one in item.given)
+        labels += _labels(item, asked.task.name)
+        if labels >= asked.size:
+            break
     return taken
+
+
+def _labels(item: Item, task: str) -> int:
+    return sum(one.task.lower() == task for one in item.given)
 
 
 def _without_near(items: Sequence[Item], near: NearTexts, left: Counter[str]) -> Iterator[Item]:

@@ -27,6 +27,7 @@ from sonde.base.fingerprint import fingerprint, hash_text
 from sonde.corpora import Intake, SourceFile
 from sonde.languages import facet_of
 from sonde.languages._program import ERROR, NEWLINE, Program
+from sonde.results.columns import scan_files
 from sonde.training.checkpoints import storing
 from sonde.training.documents import Document, choose_documents
 from sonde.training.pairs import DocumentLines, all_pairs
@@ -79,7 +80,7 @@ def prepare(recipe: Recipe, folder: Path, report: Callable[[str], None]) -> Pack
         if not (home / "intake.json").is_file():
             _make_whole(recipe, home, report)
         tokens = np.memmap(home / "tokens.bin", subword_type(recipe.vocabulary.size), "r")
-        documents = pl.read_parquet(home / "documents.parquet")
+        documents = scan_files(home / "documents.parquet").collect()
         if len(tokens) != documents["tokens"].sum():
             raise StoreError(f"{home} is damaged: {len(tokens)} subwords; delete the folder and run again")
         report(f"{len(documents):,} files, {len(tokens):,} subwords in {home}")

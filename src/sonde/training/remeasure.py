@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import torch
 from transformers import AutoModelForMaskedLM
 
 from sonde.models._quiet import quiet
+from sonde.results.columns import scan_files
 from sonde.training.copies import near_copies
 from sonde.training.evaluate import Compression, Figures, evaluate_encoder, sample_files
 from sonde.training.export import write_card
@@ -41,7 +41,7 @@ def remeasure(folder: Path) -> Path:
         StoreError: The folder cannot be written.
     """
     recipe = read_recipe(folder / "recipe.toml")
-    files = pl.read_parquet(folder / "manifest.parquet")
+    files = scan_files(folder / "manifest.parquet").collect()
     held = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
     figures = _again(recipe, folder, held["figures"])
     copies = near_copies(files, recipe.data.held_out)
@@ -57,7 +57,7 @@ def _again(recipe: Recipe, folder: Path, held: dict[str, Any]) -> Figures:
         return Figures(**sizes, compression=parts, language=held.get("language", ""), languages=languages)
     with quiet():
         model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
-    counts = pl.read_parquet(folder / "frequencies.parquet").sort("subword_id")["count"]
+    counts = scan_files(folder / "frequencies.parquet").collect().sort("subword_id")["count"]
     tell = partial(
         evaluate_encoder,
         model.eval(),

@@ -20,6 +20,7 @@ from sonde.capture.interventions import Affine
 from sonde.corpora import Item, split
 from sonde.lenses._lens import HANDED_KEY, LensSettings, Scoring
 from sonde.lenses.causal.options import read_options
+from sonde.results.columns import scan_files
 from sonde.training.erasure import Eraser
 
 FRACTIONS = (0.5, 0.15, 0.35)
@@ -157,7 +158,7 @@ def read_fits(settings: LensSettings) -> Fits:
 
 @functools.lru_cache(maxsize=2)
 def _read(path: Path, _: str) -> Fits:
-    table = pl.read_parquet(path)
+    table = scan_files(path).collect()
     sides = table.filter(pl.col("method") == SPLIT)
     fits = [_fit(row) for row in table.filter(pl.col("method") != SPLIT).iter_rows(named=True)]
     return Fits(

@@ -17,6 +17,7 @@ from sonde.lenses.cloze.plan import ONE, candidate_ids
 from sonde.lenses.cloze.rates import COMPETING
 from sonde.lenses.cloze.vocabulary import segmented
 from sonde.models import manifest
+from sonde.results.columns import scan_files
 from sonde.tasks._cloze_candidates import place
 from sonde.tasks._cloze_queries import path_number
 
@@ -180,7 +181,7 @@ def with_seen(frame: pl.DataFrame, model: str) -> pl.DataFrame:
     listed = manifest(model).files
     if listed is None:
         return frame.with_columns(seen=pl.col("trained"))
-    files = pl.read_parquet(listed)
+    files = scan_files(listed).collect()
     trained = files.filter("seen_in_training") if "seen_in_training" in files.columns else files
     numbers = pl.Series([path_number(path) for path in trained["path"].unique()], dtype=pl.UInt64)
     held = frame.select("library", "paths").explode("paths").unique()

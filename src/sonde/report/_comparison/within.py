@@ -12,6 +12,7 @@ from sonde.report._comparison.sections import ComparisonSection, ReadComparison,
 from sonde.report._drawing.clean import cleaned
 from sonde.report._shared.plot import Figure
 from sonde.report._shared.run import RunData
+from sonde.results.columns import scan_files
 from sonde.store.rundir import RunDirectory
 
 FOLDER = "comparison"
@@ -33,11 +34,11 @@ def read_compared(directory: Path) -> ReadComparison:
     try:
         held = json.loads(facts.read_text(encoding="utf-8"))
         return ReadComparison(
-            differences=pl.read_parquet(table),
+            differences=scan_files(table).collect(),
             comparisons=held["comparisons"],
             of=str(held.get("of") or ""),
-            moved=pl.read_parquet(moved) if files.holds(moved) else None,
-            series=pl.read_parquet(series) if files.holds(series) else None,
+            moved=scan_files(moved).collect() if files.holds(moved) else None,
+            series=scan_files(series).collect() if files.holds(series) else None,
         )
     except (ValueError, KeyError, pl.exceptions.PolarsError) as error:
         reason = str(error).splitlines()[0]

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from sonde.results.answers import ANSWERS
-from sonde.results.columns import scan_tables
+from sonde.results.columns import scan_files, scan_tables
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.findings import usable
 from sonde.results.scores import SCORES_SCHEMA, read_scores
@@ -177,7 +177,7 @@ class RunData:
     def answers(self, lens: str, model: ModelInfo) -> pl.DataFrame:
         """What was answered to single examples of a model, in the columns `sonde.results.answers.ANSWERS`."""
         files = self.directory.tables(f"answers/lens={lens}/model={model.slug}")
-        return pl.read_parquet(files) if files else pl.DataFrame(schema=ANSWERS)
+        return scan_files(files).collect() if files else pl.DataFrame(schema=ANSWERS)
 
     def items(self, identifiers: Sequence[str]) -> pl.DataFrame:
         """Items by id, with their text."""
@@ -185,7 +185,7 @@ class RunData:
         if not self.directory.holds(path):
             return pl.DataFrame(schema=dict(_ITEM_COLUMNS))
         return (
-            pl.scan_parquet(path)
+            scan_files(path)
             .filter(pl.col("item_id").is_in(list(identifiers)))
             .select(list(_ITEM_COLUMNS))
             .collect()

@@ -13,6 +13,7 @@ from sonde.report._shared.run import RunData
 from sonde.report._shared.tokens import ANSWER, Findings, Rows, TokenLens
 from sonde.report.cloze._answers import AnsweredQueries
 from sonde.report.cloze._scores import LENS
+from sonde.results.columns import scan_files
 from sonde.tasks._cloze_queries import path_number
 
 _COLUMNS = ("group", "said", "right", "hit", "rank", "top")
@@ -44,7 +45,7 @@ def _known(run: RunData) -> list[str]:
             names[path].add(name)
     if not names or not run.directory.holds(run.directory.items):
         return []
-    items = pl.scan_parquet(run.directory.items).select("item_id", "path", "text", "language")
+    items = scan_files(run.directory.items).select("item_id", "path", "text", "language")
     paths = items.select(pl.col("path").unique().drop_nulls()).collect()["path"].to_list()
     files = {path: found for path in paths if (found := names.get(path_number(path)))}
     rows = items.filter(pl.col("path").is_in(sorted(files))).collect().iter_rows()

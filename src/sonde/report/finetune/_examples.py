@@ -14,6 +14,7 @@ from sonde.base.fingerprint import unit_hash
 from sonde.languages._text import alike
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.finetune._scores import LENS, SPLITS
+from sonde.results.columns import scan_files
 
 WRONG, RIGHT = 10, 4
 """Examples a task and test set: those answered wrongly with most confidence, and some answered rightly."""
@@ -122,7 +123,7 @@ def read_items(run: RunData, identifiers: Sequence[str]) -> dict[str, dict[str, 
     if not paths:
         return {}
     table = (
-        pl.scan_parquet(paths)
+        scan_files(paths)
         .filter(pl.col("item_id").is_in(list(identifiers)))
         .select("item_id", "path", "name", "text")
         .collect()
@@ -134,7 +135,7 @@ def labels_of(run: RunData, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict
     """The rows of examples among those of their tasks, by id."""
     names = {row["example_id"] for row in rows}
     tables = [
-        pl.scan_parquet(path).filter(pl.col("example_id").is_in(sorted(names))).collect()
+        scan_files(path).filter(pl.col("example_id").is_in(sorted(names))).collect()
         for task in sorted({row["task"] for row in rows})
         for path in run.directory.label_tables(task, LENS)
     ]

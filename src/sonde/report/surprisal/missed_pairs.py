@@ -12,6 +12,7 @@ from sonde.report._shared.numbers import count
 from sonde.report._shared.plot import Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.surprisal._scores import BITS_PER_NAT, LENS
+from sonde.results.columns import scan_files
 from sonde.results.formats import Number
 from sonde.results.tables import MODEL, Column
 
@@ -92,7 +93,7 @@ def _texts(run: RunData, identifiers: list[str]) -> dict[str, str]:
     paths = run.directory.texts()
     if not paths:
         return {}
-    held = pl.scan_parquet(paths).filter(pl.col("item_id").is_in(identifiers)).select("item_id", "text")
+    held = scan_files(paths).filter(pl.col("item_id").is_in(identifiers)).select("item_id", "text")
     return dict(held.collect().iter_rows())
 
 

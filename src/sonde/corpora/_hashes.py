@@ -1,0 +1,52 @@
+"""The content hash of every file of a corpus, of which there may be millions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import polars as pl
+
+from sonde.base.fingerprint import fingerprint_rows
+
+_BATCH = 10_000
+_SCHEMA = {"path": pl.String, "hash": pl.Binary}
+
+
+class FileHashes:
+    """Path to content hash; a path is added once."""
+
+    def __init__(self) -> None:
+        self._frames: list[pl.DataFrame] = []
+        self._new: list[tuple[str, bytes]] = []
+
+    def __len__(self) -> int:
+        return len(self._new) + sum(map(len, self._frames))
+
+    def add(self, path: str, content: str) -> None:
+        """Take down the hash of a file, in hexadecimal digits."""
+        self._new.append((path, bytes.fromhex(content)))
+        if len(self._new) == _BATCH:
+            self._pack()
+
+    def of(self, paths: Iterable[str]) -> dict[str, str]:
+        """The hashes of some files, as far as they are known."""
+        wanted = list(paths)
+        return dict(self._rows(self._whole().filter(pl.col("path").is_in(wanted))))
+
+    def corpus_hash(self) -> str:
+        """Hash of all paths and hashes, in whatever order they came."""
+        return fingerprint_rows(self._rows(self._whole().sort("path")))
+
+    def _pack(self) -> None:
+        self._frames.append(pl.DataFrame(self._new, _SCHEMA, orient="row"))
+        self._new = []
+
+    def _whole(self) -> pl.DataFrame:
+        self._pack()
+        self._frames = [pl.concat(self._frames)]
+        return self._frames[0]
+
+    @staticmethod
+    def _rows(frame: pl.DataFrame) -> Iterator[tuple[str, str]]:
+        for part in frame.iter_slices(_BATCH):
+            yield from ((path, content.hex()) for path, content in part.rows())

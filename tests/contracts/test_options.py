@@ -81,7 +81,8 @@ def test_a_default_is_valid_as_a_user_writes_it(lens: str, option: str) -> None:
         return
     values = Values.of(field)
     written = typed.written(option, values.spelled(field.default))
-    if written or values.kind is not str:
+    # A default of no values is had by leaving the option out: an empty value is refused.
+    if written or (values.kind is not str and field.default != ()):
         assert getattr(typed.read({option: written}), option) == field.default
 
 

@@ -208,7 +208,7 @@ def test_every_trained_model_has_a_card_with_what_it_reached(finished: Path, row
         )
         test = rows.filter(own & (pl.col("kind") == "example") & (pl.col("split") == "test"))
         share = 100 * float(test["correct"].mean())  # type: ignore[arg-type]
-        assert f"Test: {share:.1f} % [" in text
+        assert f"Test: {share:.1f} [" in text
         assert f"right of {test.height:,} examples in {test['cluster'].n_unique()} clusters" in text
         assert f"# {about['task']} (python), {about['method']} from" in text
 

@@ -43,16 +43,12 @@ def number(value: float, **changes: object) -> Score:
 def dated(folder: Path, sources: list[Source], *scores: Score) -> RunData:
     write_run(folder, sources[:3], {"m": 1.0})
     scores_frame(scores).write_parquet(RunDirectory(folder).scores)
-    summary = json.loads((folder / "run.json").read_text())
-    summary["arguments"] = {"selection": {"cut_off": "2024-01-01"}}
-    summary["corpus"] = [
-        {
-            "name": "git:x",
-            "language": "python",
-            "left_out": {"near duplicate of an older one": 1200, "near duplicate": 3},
-        }
-    ]
-    (folder / "run.json").write_text(json.dumps(summary))
+    corpus = {
+        "name": "git:x",
+        "language": "python",
+        "left_out": {"near duplicate of an older one": 1200, "near duplicate": 3},
+    }
+    rewrite_summary(folder, arguments={"selection": {"cut_off": "2024-01-01"}}, corpus=[corpus])
     return RunData(folder)
 
 

@@ -145,12 +145,13 @@ def several(what: str, names: Names | None) -> tuple[str, ...] | None:
         return None
     if isinstance(names, str | os.PathLike):
         names = (names,)
-    if not names or "" in names:
-        raise UsageError(f"{what} = {names!r} names nothing; leave it out for the default")
     try:
-        return tuple(os.fspath(name) for name in names)
+        given = tuple(os.fspath(name) for name in names)
     except TypeError:
         raise UsageError(f"{what} = {names!r} is neither a name nor a list of names") from None
+    if not given or "" in given:
+        raise UsageError(f"{what} = {names!r} names nothing; leave it out for the default")
+    return given
 
 
 def _corpora_of(languages: Sequence[str]) -> tuple[str, ...] | None:

@@ -40,29 +40,6 @@ def with_k(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
     return named.sort("place", "k", maintain_order=True)
 
 
-def describe_difference(before: str, row: Mapping[str, Any], after: str = "") -> str:
-    """Say in a sentence whether a share of cloze queries is larger or smaller, as far as its interval tells.
-
-    Args:
-        before: What is larger or smaller, up to the verb.
-        row: The paired difference of two shares.
-        after: What it is compared with.
-    """
-    low, high = row["ci_low"], row["ci_high"]
-    points = f"{with_interval(row, 100, 1)} percentage points"
-    if why := why_no_verdict(row):
-        tail = f"no verdict: {why}; difference {points}"
-    elif low > 0:
-        return f"{before} in {points} more of the cloze queries{after}."
-    elif high < 0:
-        fewer = {"value": -row["value"], "ci_low": -high, "ci_high": -low}
-        points = f"{with_interval(fewer, 100, 1)} percentage points"
-        return f"{before} in {points} fewer of the cloze queries{after}."
-    else:
-        tail = f"difference {points}"
-    return f"{before} in neither clearly more nor clearly fewer of the cloze queries{after} ({tail})."
-
-
 def curves(
     rows: pl.DataFrame, order: Sequence[str], controls: Mapping[str, str] | None = None
 ) -> dict[str, Any]:

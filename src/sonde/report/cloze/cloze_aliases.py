@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import polars as pl
 
 from sonde.report._drawing.charts import dots
-from sonde.report._shared.at_k import TEMPLATE, curves, describe_difference, with_k
+from sonde.report._shared.at_k import TEMPLATE, curves, with_k
+from sonde.report.cloze._differences import describe_difference
 from sonde.report._shared.numbers import number
 from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData

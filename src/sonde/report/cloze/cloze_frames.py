@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import polars as pl
 
 from sonde.report._drawing.charts import dots
-from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, curves, describe_difference
+from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, curves
+from sonde.report.cloze._differences import describe_difference
 from sonde.report._shared.numbers import number, with_interval
 from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData

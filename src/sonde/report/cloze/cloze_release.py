@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from sonde.report._shared.at_k import describe_difference
+from sonde.report.cloze._differences import describe_difference
 from sonde.report._shared.plot import Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._scores import ANSWERERS, LENS

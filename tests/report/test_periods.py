@@ -1,10 +1,9 @@
 """Code of two times stands in a section of its own, beside random weights and what could not be matched."""
 
 import dataclasses
-import json
 from pathlib import Path
 
-from tests.report.synthetic import Source, dims, write_run
+from tests.report.synthetic import Source, dims, rewrite_summary, write_run
 
 from sonde.lenses.surprisal.headline import headline
 from sonde.report._shared.plot import PLOTS

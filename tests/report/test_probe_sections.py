@@ -234,7 +234,7 @@ def test_layers_that_cannot_be_told_apart_have_no_peak(tmp_path: Path) -> None:
         scores_frame(scores_of("org/base", half)).write_parquet(RunDirectory(folder).scores)
         figure = drawn(folder, "probe_layers")
         assert figure.answer == f"Where the highest accuracy lies, by the third of the depth, {said}"
-    assert ("KTX", "0 to 3") in column(figure, "Of", "Not told from the highest")
+    assert ("KTX", "0 to 2") in column(figure, "Of", "Not told from the highest")
 
 
 def test_controls_say_what_length_explains(root: Path) -> None:

@@ -14,7 +14,6 @@ import polars as pl
 from sonde.report._drawing.charts import by_dashes, by_meaning, specification
 from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.run import RunData
-from sonde.results.verdict import why_no_verdict
 
 _HEIGHT = 230
 _DASHES = [[1, 0], [7, 4], [2, 4], [10, 3, 2, 3], [1, 7], [4, 2]]

@@ -8,10 +8,10 @@ import polars as pl
 
 from sonde.report._drawing.charts import dots
 from sonde.report._shared.at_k import TEMPLATE, curves, with_k
-from sonde.report.cloze._differences import describe_difference
 from sonde.report._shared.numbers import number
 from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData
+from sonde.report.cloze._differences import describe_difference
 from sonde.report.cloze._scores import LENS, hits, percent, table_of_k
 from sonde.results.dimensions import dimensions_are
 

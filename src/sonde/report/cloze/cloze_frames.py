@@ -8,10 +8,10 @@ import polars as pl
 
 from sonde.report._drawing.charts import dots
 from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, curves
-from sonde.report.cloze._differences import describe_difference
 from sonde.report._shared.numbers import number, with_interval
 from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData
+from sonde.report.cloze._differences import describe_difference
 from sonde.report.cloze._scores import LENS, parts, percent, table_of_k
 
 _PLAIN, _EVERY = "plain", "every"

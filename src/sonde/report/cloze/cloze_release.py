@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from sonde.report.cloze._differences import describe_difference
 from sonde.report._shared.plot import Figure, Table
 from sonde.report._shared.run import RunData
+from sonde.report.cloze._differences import describe_difference
 from sonde.report.cloze._scores import ANSWERERS, LENS
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.tables import MODEL, Column, scored

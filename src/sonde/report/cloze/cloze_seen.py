@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import polars as pl
 
 from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, curves
-from sonde.report.cloze._differences import describe_difference
 from sonde.report._shared.numbers import count, with_interval
 from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData
+from sonde.report.cloze._differences import describe_difference
 from sonde.report.cloze._scores import LENS, parts, table_of_k
 from sonde.results.dimensions import dimensions_are
 

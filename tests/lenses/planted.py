@@ -5,8 +5,8 @@ which half of the signs it is, decides nothing. At the sign both are there: the 
 it, the half since the signs of each half were given a direction of their own before training. Signs are more
 than the states have dimensions, so that no probe learns a class per sign by heart. Of a second model each
 string is written in one of two orders, sign before letter or letter before sign, which the words of a string
-do not tell: a property of the whole that decides what comes next. Of a third each unit has two letters, and
-the answer follows the first one in most units, the second one in all: what is as wide as the first costs more.
+do not tell: a property of the whole that decides what comes next. Of a third each unit has two letters, which
+decide the answer together: what is as wide as the first of them in the states decides as much.
 """
 
 from __future__ import annotations
@@ -39,9 +39,6 @@ UNITS, CLUSTERS = 6, 60
 LETTERS, SIGNS, ANSWERS = "<>", string.ascii_letters + string.digits, "{}"
 RIVALS, PAIRED = "[]", ("{}", "()")
 """Second letters, and the answers that each of them has."""
-
-FOLLOWED = 0.97
-"""How often the answer follows the first of two letters."""
 
 APART = 0.1
 """How far signs of a half are moved from where they begin."""
@@ -77,10 +74,8 @@ def texts(count: int, seed: int, kind: Kind = "plain") -> list[str]:
 def _with_rivals(rng: np.random.Generator) -> str:
     """Units of two letters, a sign that is the same throughout, and an answer."""
     sign, text = SIGNS[rng.integers(len(SIGNS))], ""
-    for _ in range(UNITS):
-        first, second = rng.integers(0, 2, 2)
-        answer = first if rng.random() < FOLLOWED else 1 - first
-        text += LETTERS[first] + RIVALS[second] + sign + PAIRED[second][answer]
+    for first, second in rng.integers(0, 2, (UNITS, 2)).tolist():
+        text += LETTERS[first] + RIVALS[second] + sign + PAIRED[second][first]
     return text
 
 

@@ -1,12 +1,13 @@
-"""A tiny model trained on strings of which is known what decides them, and the lens `causal` run on it.
+"""Tiny models trained on strings of which is known what decides them, and the lens `causal` run on them.
 
 A unit is a letter, a sign and an answer. The letter decides the answer; which sign stands there, and so of
 which half of the signs it is, decides nothing. At the sign both are there: the letter since attention fetched
-it, the half since the signs of each half were given a direction of their own before training. Signs are more
-than the states have dimensions, so that no probe learns a class per sign by heart. Of a second model each
+it, the half since the sign stands there. Of a second model (`halves`) signs are more than the states have
+dimensions, so that no probe learns a class per sign by heart, and the signs of each half were given a
+direction of their own before training. Of a third (`orders`) each
 string is written in one of two orders, sign before letter or letter before sign, which the words of a string
-do not tell: a property of the whole that decides what comes next. Of a third each unit has two letters, which
-decide the answer together: what is as wide as the first of them in the states decides as much.
+do not tell: a property of the whole that decides what comes next. Of a fourth (`rivals`)
+each unit has two letters, which decide the answer together: what is as wide as the first of them in the states decides as much.
 """
 
 from __future__ import annotations
@@ -29,14 +30,19 @@ from sonde.capture.requests import Prepared
 from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES, CodeTokens
 from sonde.lenses import LENSES, Captured, LensSettings, Scoring
-from sonde.lenses._lens import HANDED, HANDED_KEY
+from sonde.lenses._lens import HANDED, HANDED_KEY, ReadingLens
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
 from sonde.results.scores import Score
 
-Kind = Literal["plain", "orders", "rivals"]
+Kind = Literal["plain", "halves", "orders", "rivals"]
 
 UNITS, CLUSTERS = 6, 60
-LETTERS, SIGNS, ANSWERS = "<>", string.ascii_letters + string.digits, "{}"
+ALPHABETS = {
+    "plain": ("ab", ".,;:!?+-*/<>", "xy"),
+    "others": ("<>", string.ascii_letters + string.digits, "{}"),
+}
+"""Letters, signs and answers; words and signs of the others are cut apart by every rule."""
+
 RIVALS, PAIRED = "[]", ("{}", "()")
 """Second letters, and the answers that each of them has."""
 
@@ -55,16 +61,21 @@ SIGN_AFTER_LETTER = 1
 """Places of a unit: the letter, the sign, the answer."""
 
 
+def alphabet(kind: Kind) -> tuple[str, str, str]:
+    return ALPHABETS["plain" if kind == "plain" else "others"]
+
+
 def texts(count: int, seed: int, kind: Kind = "plain") -> list[str]:
     rng = np.random.default_rng(seed)
+    own, others, answers = alphabet(kind)
     letters = rng.integers(0, 2, (count, UNITS))
-    signs = rng.integers(0, len(SIGNS), (count, UNITS))
+    signs = rng.integers(0, len(others), (count, UNITS))
     if kind == "rivals":
         return [_with_rivals(rng) for _ in range(count)]
     turned = rng.integers(0, 2, count) if kind == "orders" else np.zeros(count, dtype=np.int64)
     return [
         "".join(
-            (SIGNS[b] + LETTERS[a] if turn else LETTERS[a] + SIGNS[b]) + ANSWERS[a]
+            (others[b] + own[a] if turn else own[a] + others[b]) + answers[a]
             for a, b in zip(one, other, strict=True)
         )
         for one, other, turn in zip(letters, signs, turned, strict=True)
@@ -73,13 +84,14 @@ def texts(count: int, seed: int, kind: Kind = "plain") -> list[str]:
 
 def _with_rivals(rng: np.random.Generator) -> str:
     """Units of two letters, a sign that is the same throughout, and an answer."""
-    sign, text = SIGNS[rng.integers(len(SIGNS))], ""
+    own, others, _ = alphabet("rivals")
+    sign, text = others[rng.integers(len(others))], ""
     for first, second in rng.integers(0, 2, (UNITS, 2)).tolist():
-        text += LETTERS[first] + RIVALS[second] + sign + PAIRED[second][first]
+        text += own[first] + RIVALS[second] + sign + PAIRED[second][first]
     return text
 
 
-@functools.lru_cache(maxsize=3)
+@functools.lru_cache(maxsize=4)
 def planted(kind: Kind = "plain") -> LoadedModel:
     """A decoder of two layers that has learned the strings."""
     torch.manual_seed(0)
@@ -91,10 +103,11 @@ def planted(kind: Kind = "plain") -> LoadedModel:
             bos_token_id=BOS, eos_token_id=BOS,
         )
     )  # fmt: skip
-    with torch.no_grad():
-        away = torch.nn.functional.normalize(torch.randn(32), dim=0)
-        for sign in SIGNS:
-            model.model.embed_tokens.weight[ord(sign)] += APART * away * (1 if _half(sign) else -1)
+    if kind == "halves":
+        with torch.no_grad():
+            away = torch.nn.functional.normalize(torch.randn(32), dim=0)
+            for sign in alphabet(kind)[1]:
+                model.model.embed_tokens.weight[ord(sign)] += APART * away * (1 if _half(sign) else -1)
     steps = 400
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 6e-3, total_steps=steps)
@@ -151,7 +164,8 @@ def labels_of(items: list[Prepared]) -> dict[str, pl.DataFrame]:
 
 
 def _half(sign: str) -> bool:
-    return SIGNS.index(sign) % 2 == 0
+    few, many = (ALPHABETS[name][1] for name in ("plain", "others"))
+    return few.index(sign) < len(few) // 2 if sign in few else many.index(sign) % 2 == 0
 
 
 def first_letters_of(items: list[Prepared]) -> dict[str, pl.DataFrame]:
@@ -167,7 +181,9 @@ def first_letters_of(items: list[Prepared]) -> dict[str, pl.DataFrame]:
 
 def orders_of(items: list[Prepared]) -> dict[str, pl.DataFrame]:
     """Labels of every string: in which order it is written."""
-    rows = [(one.item.item_id, "letter" if one.item.text[0] in LETTERS else "sign") for one in items]
+    rows = [
+        (one.item.item_id, "letter" if one.item.text[0] in alphabet("orders")[0] else "sign") for one in items
+    ]
     return {ORDER: pl.DataFrame(rows, schema={"item_id": pl.String, "label": pl.String}, orient="row")}
 
 
@@ -224,10 +240,12 @@ def run_lens(
     labels: Mapping[str, pl.DataFrame],
     options: Mapping[str, Any],
     folder: Path,
+    seed: int = 0,
 ) -> Ran:
     """All stages of the lens over some items."""
     lens = LENSES.load("causal")
-    settings = LensSettings(options=options, root=str(folder))
+    assert isinstance(lens, ReadingLens)
+    settings = LensSettings(options=options, root=str(folder), seed=seed)
     template = Score(model="planted", lens="causal", metric="", value=0.0, n=0, n_clusters=0)
     table = pl.DataFrame(
         {
@@ -273,10 +291,12 @@ def run_lens(
     return Ran(tables, every_score, every)
 
 
-def some_items(count: int, kind: Kind = "plain") -> list[Prepared]:
+def some_items(count: int, kind: Kind = "plain", seed: int = 7) -> list[Prepared]:
     return [
         prepared(text, f"cluster {number % CLUSTERS}")
-        for number, text in enumerate(sorted(set(texts(count, 7, kind)), key=lambda one: one[::-1]))
+        for number, text in enumerate(
+            sorted(set(texts(count, seed, kind)), key=lambda one: one if kind == "plain" else one[::-1])
+        )
     ]
 
 

@@ -16,9 +16,9 @@ from tests.lenses.planted import (
     BOS,
     HELD,
     ORDER,
-    SIGN_AFTER_LETTER,
     UNITS,
     USED,
+    Kind,
     Ran,
     edges_of,
     first_letters_of,
@@ -46,14 +46,14 @@ BEST = (("selection", "best"),)
 
 @pytest.fixture(scope="module")
 def erased(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    items = some_items(160)
-    return run_lens(
-        planted(), items, labels_of(items), {"methods": ("erase",)}, tmp_path_factory.mktemp("run")
-    )
+    items = some_items(160, "halves")
+    folder = tmp_path_factory.mktemp("run")
+    return run_lens(planted("halves"), items, labels_of(items), {"methods": ("erase",)}, folder)
 
 
-def test_the_model_has_learned_what_was_planted() -> None:
-    assert np.mean(list(loss_at_answers(planted(), some_items(160)[:20]))) < 0.02
+@pytest.mark.parametrize("kind", ["plain", "halves"])
+def test_the_model_has_learned_what_was_planted(kind: Kind) -> None:
+    assert np.mean(list(loss_at_answers(planted(kind), some_items(160, kind)[:20]))) < 0.02
 
 
 def test_both_properties_are_decoded(erased: Ran) -> None:
@@ -84,7 +84,7 @@ def test_only_erasing_the_used_one_raises_the_loss(erased: Ran) -> None:
 
 
 def test_what_is_left_is_probed_in_functions_that_no_map_was_fitted_to(erased: Ran) -> None:
-    """At the layer itself a new probe is near the commonest class; an erasure before rebuilding is undone."""
+    """At the layer itself a new probe is nearer to the commonest class than to what it found before."""
     for task in (USED, HELD):
         at = {"task": task, "metric": "accuracy"}
         common = erased.value(**at, control="majority", dimensions=(("erased", "nothing"),))
@@ -95,29 +95,14 @@ def test_what_is_left_is_probed_in_functions_that_no_map_was_fitted_to(erased: R
         for layer in (1, 2):
             before = erased.value(**at, control=None, layer=layer, dimensions=(("erased", "nothing"),))
             after = erased.value(**at, control=None, layer=layer, dimensions=(("erased", str(layer)),))
-            assert before.value > 0.97 and abs(after.value - common.value) < 0.1
-
-
-def test_subspaces_move_states_as_far_as_is_said(erased: Ran) -> None:
-    """The half of the signs is narrow, so that there are directions as wide; the letter is nearly all."""
-    fits = {one.kind: one for one in read_fits(erased.settings).of("erase") if one.subject == HELD}
-    moved = erased.value(task=HELD, metric="realised_change", control="as_wide", dimensions=BEST)
-    assert 0.8 < moved.value < 1.25
-    overlap = erased.value(task=HELD, metric="overlap", control="as_wide", dimensions=BEST)
-    spans = [one.eraser.down for kind, one in fits.items() if kind.startswith("as_wide") and one.eraser]
-    by_hand = [float((one.T @ other).squeeze() ** 2) for one, other in combinations(spans, 2)]
-    assert overlap.value == pytest.approx(np.mean(by_hand), rel=1e-4) and overlap.value < 0.2
-    assert (
-        erased.value(task=USED, metric="realised_change", control="as_wide", dimensions=BEST).value
-        < moved.value
-    )
+            assert before.value > 0.97 and after.value < common.value + 0.2
 
 
 def test_effects_are_by_function_and_their_subwords_add_up(erased: Ran) -> None:
     effects = erased.rows.filter(pl.col("what") == "effect")
     sizes = effects.group_by("item_id", "subject", "kind", "layer").agg(pl.col("n").sum())
     assert sizes["n"].unique().to_list() == [18]
-    assert effects["item_id"].n_unique() < len(some_items(160))
+    assert effects["item_id"].n_unique() < len(some_items(160, "halves"))
 
 
 @pytest.mark.parametrize(
@@ -183,18 +168,17 @@ def hits_by_hand(
     text: str, made: FittedChange | None, layer: int, head: int, edges: Sequence[tuple[int, ...]]
 ) -> int:
     """Edges whose earlier end gets the most attention of the later one, in an eager forward with a hook."""
-    loaded = planted()
-    model = loaded.model
+    model = planted("orders").model
     hooks = []
     if made is not None:
         down, up, centre = (
             torch.tensor(part) for part in (made.affine.down, made.affine.up, made.affine.centre)
         )
-        signs = [1 + at for at in range(SIGN_AFTER_LETTER, len(text), 3)]
+        read = slice(1, 1 + len(text))
 
         def erased(states: torch.Tensor) -> torch.Tensor:
             changed = states.clone()
-            changed[0, signs] -= ((states[0, signs] - centre) @ down) @ up
+            changed[0, read] -= ((states[0, read] - centre) @ down) @ up
             return changed
 
         layers = model.model.layers
@@ -214,27 +198,26 @@ def hits_by_hand(
 
 
 def test_heads_behind_an_erasure_hit_as_many_edges_as_by_hand(tmp_path: Path) -> None:
-    items = some_items(160)
-    labels = {**labels_of(items), "syntax_relations": edges_of(items)}
-    ran = run_lens(planted(), items, labels, {"methods": ("erase", "ablate"), "draws": 1}, tmp_path)
+    items = some_items(160, "orders")
+    labels = {**orders_of(items), "syntax_relations": edges_of(items)}
+    options = {"methods": ("erase", "ablate"), "draws": 1}
+    ran = run_lens(planted("orders"), items, labels, options, tmp_path)
     fits = read_fits(ran.settings)
     heads = followed(fits)
     texts = {one.item.item_id: one.item.text for one in items}
     rows = ran.tables[1].filter(pl.col("what") == HIT)
     some = rows.filter(pl.col("item_id").is_in(rows["item_id"].unique().sort()[:4].implode()))
     changes = {(one.subject, one.kind, one.layer): one for one in fits.of("erase")}
-    assert set(some["group"]) == {"letter->sign", "answer->letter"} and some["subject"].n_unique() == 3
+    assert set(some["group"]) == {"letter->sign", "answer->letter"} and some["subject"].n_unique() == 2
     edges = edges_of(items)
     for row in some.iter_rows(named=True):
         made = changes.get((row["subject"], row["kind"], row["layer"]))
         mine = edges.filter(item_id=row["item_id"], label=row["group"]).select("start", "other_start").rows()
-        wanted = hits_by_hand(
-            texts[row["item_id"]], made, *heads[row["group"]], [list(edge) for edge in mine]
-        )
+        wanted = hits_by_hand(texts[row["item_id"]], made, *heads[row["group"]], mine)
         assert (row["hits"], row["n"]) == (wanted, len(mine)), row
-    lost = ran.value(task=HELD, metric="hits_lost", control=None)
-    beside = ran.value(task=HELD, metric="hits_lost", control="as_wide")
-    excess = ran.value(task=HELD, metric="hits_excess", control="as_wide")
+    lost = ran.value(task=ORDER, metric="hits_lost", control=None)
+    beside = ran.value(task=ORDER, metric="hits_lost", control="as_wide")
+    excess = ran.value(task=ORDER, metric="hits_excess", control="as_wide")
     assert excess.value == pytest.approx(lost.value - beside.value)
 
 
@@ -270,6 +253,14 @@ def test_a_property_of_the_whole_is_used_beyond_its_surface(tmp_path: Path) -> N
     ((_, _, (one,)),) = erased_of(scores_frame(ran.scores))
     assert (one.task, one.kind) == (ORDER, "used")
     assert set(one.excess) == {"permuted", "uniform", "as_wide", "surface"}
+    assert 0.8 < one.realised["as_wide"]["value"] < 1.25
+    spans = [
+        made.eraser.down
+        for made in read_fits(ran.settings).of("erase")
+        if made.kind.startswith("as_wide ") and made.eraser is not None
+    ]
+    by_hand = [float((first.T @ second).squeeze() ** 2) for first, second in combinations(spans, 2)]
+    assert one.overlap["as_wide"]["value"] == pytest.approx(np.mean(by_hand), rel=1e-4)
 
 
 def test_what_costs_as_much_as_something_as_wide_lies_between(tmp_path: Path) -> None:

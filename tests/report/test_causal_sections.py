@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from altair.utils.schemapi import validate_jsonschema
@@ -38,7 +39,7 @@ def score(task: str, metric: str, value: float, where: Dimensions = (), **more: 
 CONTROL_COSTS = {"donors": 0.01, "control_task": 0.02, "uniform": 0.005, "as_wide": 0.05}
 
 
-def measured(task: str, cost: float, layer: int = 2, **more: object) -> Iterator[Score]:
+def measured(task: str, cost: float, layer: int = 2, **more: Any) -> Iterator[Score]:
     """What is known of a property of tokens at its layer."""
     yield score(task, "bits_before", 3.0)
     yield score(task, "bits", cost, BEST, layer=layer, **more)
@@ -57,7 +58,7 @@ def measured(task: str, cost: float, layer: int = 2, **more: object) -> Iterator
 
 def scores(clusters: float) -> Iterator[Score]:
     """Identifiers are used; block depth is held; relations have heads."""
-    own = {"effective_clusters": clusters}
+    own: dict[str, Any] = {"effective_clusters": clusters}
     for task, cost in (("idn", 0.2), ("block_depth", 0.005)):
         for layer in range(3):
             yield score(task, "bits", cost * layer / 2, layer=layer, **own)
@@ -79,7 +80,7 @@ def scores(clusters: float) -> Iterator[Score]:
     for relation, here in (("If:if->test", 0.4), ("For:for->body", -0.3), ("With:with->body", 0.01)):
         for where, value in (("here", here), ("elsewhere", 0.01)):
             at = dims(relation=relation, where=where)
-            held = {"method": "ablate", "layer": 2, "head": 1, "df": 20.0, **own}
+            held: dict[str, Any] = {"method": "ablate", "layer": 2, "head": 1, "df": 20.0, **own}
             yield score("syntax_relations", "bits", value + 0.1, at, **held)
             yield score("syntax_relations", "excess", value, at, control="random", **held)
             yield score("syntax_relations", "top1_lost", value / 10, at, control="random", **held)
@@ -103,8 +104,8 @@ def test_the_first_sentence_says_what_is_used_and_what_is_held(tmp_path: Path) -
         "class drawn for each word 0.0200 [0.0000, 0.0400], directions drawn uniformly 0.0050 "
         "[-0.0150, 0.0250] and directions as wide 0.0500 [0.0300, 0.0700]. The difference is least certain "
         "for directions as wide: +0.150 [+0.130, +0.170]. It merely holds block depth: a probe of layer 2 is "
-        "right on 90.0 % of block depth (the commonest class 50.0 %), yet erasing it there costs 0.0050 [-0.0150, 0.0250] bits per "
-        "subword, surely less than 1 % of surprisal (0.030)."
+        "right on 90.0 % of block depth (the commonest class 50.0 %), yet erasing it there costs 0.0050 "
+        "[-0.0150, 0.0250] bits per subword, surely less than 1 % of surprisal (0.030)."
     )
     assert "In call, chosen on validation, it costs 0.250 [0.230, 0.270] bits further" in figure.answer
     # What cannot be told from zero is not said to cost the most.

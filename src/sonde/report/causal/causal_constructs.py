@@ -26,8 +26,8 @@ class CausalConstructs:
     caption = (
         "Bits per subword beyond as many directions as wide, at the layer chosen on validation, by what the "
         "subword belongs to: keywords by themselves, all else by the innermost construct around it. Many "
-        "constructs are looked at, so that a few lie beyond their interval by chance; the one that a sentence "
-        "names was chosen on validation."
+        "constructs are looked at, so that a few lie beyond their interval by chance; the one that a "
+        "sentence names was chosen on validation."
     )
 
     def draw(self, run: RunData) -> Figure | None:

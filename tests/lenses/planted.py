@@ -6,8 +6,8 @@ it, the half since the sign stands there. Of a second model (`halves`) signs are
 dimensions, so that no probe learns a class per sign by heart, and the signs of each half were given a
 direction of their own before training. Of a third (`orders`) each
 string is written in one of two orders, sign before letter or letter before sign, which the words of a string
-do not tell: a property of the whole that decides what comes next. Of a fourth (`rivals`)
-each unit has two letters, which decide the answer together: what is as wide as the first of them in the states decides as much.
+do not tell: a property of the whole that decides what comes next. Of a fourth (`rivals`) each unit has two
+letters, which decide the answer together: what is as wide as the first of them decides as much.
 """
 
 from __future__ import annotations
@@ -181,9 +181,8 @@ def first_letters_of(items: list[Prepared]) -> dict[str, pl.DataFrame]:
 
 def orders_of(items: list[Prepared]) -> dict[str, pl.DataFrame]:
     """Labels of every string: in which order it is written."""
-    rows = [
-        (one.item.item_id, "letter" if one.item.text[0] in alphabet("orders")[0] else "sign") for one in items
-    ]
+    letters = alphabet("orders")[0]
+    rows = [(one.item.item_id, "letter" if one.item.text[0] in letters else "sign") for one in items]
     return {ORDER: pl.DataFrame(rows, schema={"item_id": pl.String, "label": pl.String}, orient="row")}
 
 
@@ -292,12 +291,9 @@ def run_lens(
 
 
 def some_items(count: int, kind: Kind = "plain", seed: int = 7) -> list[Prepared]:
-    return [
-        prepared(text, f"cluster {number % CLUSTERS}")
-        for number, text in enumerate(
-            sorted(set(texts(count, seed, kind)), key=lambda one: one if kind == "plain" else one[::-1])
-        )
-    ]
+    # From behind, so that strings of one order are not all in the same clusters.
+    ordered = sorted(set(texts(count, seed, kind)), key=lambda one: one[::-1])
+    return [prepared(text, f"cluster {number % CLUSTERS}") for number, text in enumerate(ordered)]
 
 
 def loss_at_answers(loaded: LoadedModel, items: list[Prepared]) -> Iterator[float]:

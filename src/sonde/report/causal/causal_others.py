@@ -25,7 +25,7 @@ _FLIPPED = {"value": -pl.col("value"), "ci_low": -pl.col("ci_high"), "ci_high": 
 
 
 class CausalOthers:
-    """Dots with intervals a property that is erased: what else is lost beyond a random subspace."""
+    """Dots with intervals a property that is erased: what else is lost beyond a subspace as wide."""
 
     title = "Interventions: what else an erasure takes"
     lens = LENS

@@ -39,7 +39,7 @@ from sonde.lenses.causal.erase_fits import (
 from sonde.lenses.causal.erase_probes import ERASED, ERASED_PROPERTY, cross_fitted
 from sonde.lenses.causal.fits import Fits, FittedChange
 from sonde.lenses.causal.measured import add_effects, asking, constructs_of
-from sonde.lenses.causal.properties import Examples, subjects
+from sonde.lenses.causal.properties import PropertyExamples, subjects
 from sonde.lenses.causal.rows import Rows
 from sonde.results import Mean, Score, mean_differences, mean_rows, means, trained_rows
 from sonde.training.erasure import Eraser, overlap_of
@@ -173,7 +173,9 @@ def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
     effects, answers = (effects_of(scoring, NAME, fits.splits, of) for of in (SURPRISAL, ANSWERS))
     rows = scoring.observations.filter(pl.col("what").is_in(["mean", "token"])).collect()
     texts = dict(scoring.texts.collect().iter_rows())
-    examples = {task: Examples.of(task, scoring, fits.splits, texts) for task in subjects(scoring.labels)}
+    examples = {
+        task: PropertyExamples.of(task, scoring, fits.splits, texts) for task in subjects(scoring.labels)
+    }
     for made in (one for one in fits.of(NAME) if one.kind == LEACE):
         task, layer = made.subject, made.layer
         template = dataclasses.replace(
@@ -270,7 +272,7 @@ def _widened(one: Eraser) -> Eraser:
     return Eraser(one.down.astype(np.float64), one.up.astype(np.float64), one.centre)
 
 
-def _others(behind: pl.DataFrame, examples: Examples, template: Score, layer: int) -> Iterator[Score]:
+def _others(behind: pl.DataFrame, examples: PropertyExamples, template: Score, layer: int) -> Iterator[Score]:
     """What new probes find of another property behind an erasure, less than behind a subspace as wide."""
     found = [cross_fitted(behind.filter(pl.col("kind") == kind), examples, template.seed) for kind in READ]
     if any(one is None for one in found):

@@ -19,7 +19,7 @@ from sonde.base.fingerprint import derive_seed
 from sonde.lenses._lens import Scoring
 from sonde.lenses.causal.fits import FittedChange
 from sonde.lenses.causal.label_controls import from_donors, permuted_within_strata, surface_of
-from sonde.lenses.causal.properties import Examples, examples_of, is_whole, subjects, why_not_fitted
+from sonde.lenses.causal.properties import PropertyExamples, examples_of, is_whole, subjects, why_not_fitted
 from sonde.lenses.causal.rows import states_of
 from sonde.training.erasure import (
     Cloud,
@@ -78,7 +78,7 @@ class Units:
         applied_weights: How many such places each of these stands for.
     """
 
-    examples: Examples
+    examples: PropertyExamples
     states: Float[np.ndarray, "layer unit d_model"]
     owner: Int[np.ndarray, " unit"]
     weights: Float[np.ndarray, " unit"]
@@ -101,12 +101,12 @@ class Units:
         return second_moment(self.applied[layer], centre, self.applied_weights)
 
 
-def units_of(task: str, examples: Examples, rows: pl.DataFrame, measured: frozenset[str]) -> Units:
+def units_of(task: str, examples: PropertyExamples, rows: pl.DataFrame, measured: frozenset[str]) -> Units:
     """What the maps of a property are fitted to.
 
     Args:
         task: The property.
-        examples: Of the training split, see `sonde.lenses.causal.properties.Examples.only`.
+        examples: Of the training split, see `sonde.lenses.causal.properties.PropertyExamples.only`.
         rows: States of the first stage, of all functions.
         measured: Functions that effects are measured on.
     """
@@ -190,7 +190,7 @@ def _fitted(
     ).collect()
     texts = dict(scoring.texts.collect().iter_rows())
     for task in tasks:
-        examples = Examples.of(task, scoring, splits, texts)
+        examples = PropertyExamples.of(task, scoring, splits, texts)
         train = examples.only("train", rows)
         if not why_not_fitted(train, rows):
             yield task, units_of(task, train, rows, measured)
@@ -220,7 +220,7 @@ def _at(
 
 
 def _meaningless(
-    kind: str, task: str, examples: Examples, seed: int, number: int
+    kind: str, task: str, examples: PropertyExamples, seed: int, number: int
 ) -> Int[np.ndarray, " example"]:
     """Labels of a kind that say nothing of the property, the same at every layer."""
     drawn = derive_seed(kind, seed, task, number) % 2**63

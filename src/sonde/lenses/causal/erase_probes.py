@@ -12,7 +12,7 @@ from jaxtyping import Int
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
 from sonde.lenses.causal.erase_fits import CONTROL_TASK, LEACE
-from sonde.lenses.causal.properties import Examples, examples_of, is_whole, numbered
+from sonde.lenses.causal.properties import PropertyExamples, examples_of, is_whole, numbered
 from sonde.lenses.causal.rows import states_of
 from sonde.results import Score, left_out, mean_rows, trained_rows
 from sonde.results.dimensions import SELECTION
@@ -36,7 +36,9 @@ _Test = tuple[Int[np.ndarray, " test"], np.ndarray, Int[np.ndarray, "layer test"
 """Classes of the tested examples, their clusters, and what the probe of each layer says."""
 
 
-def probed(rows: pl.DataFrame, examples: Examples, template: Score, layer: int | None) -> Iterator[Score]:
+def probed(
+    rows: pl.DataFrame, examples: PropertyExamples, template: Score, layer: int | None
+) -> Iterator[Score]:
     """What probes find with nothing erased, beside the commonest class and, of tokens, a class per word.
 
     Args:
@@ -81,7 +83,7 @@ def probed(rows: pl.DataFrame, examples: Examples, template: Score, layer: int |
     )  # fmt: skip
 
 
-def left_behind(rows: pl.DataFrame, examples: Examples, template: Score) -> Iterator[Score]:
+def left_behind(rows: pl.DataFrame, examples: PropertyExamples, template: Score) -> Iterator[Score]:
     """What new probes find behind an erasure, at its layer and at later ones, and with nothing erased.
 
     They are trained and tested, fold by fold, on functions that the map was not fitted to: on the others a
@@ -110,7 +112,7 @@ def left_behind(rows: pl.DataFrame, examples: Examples, template: Score) -> Iter
             yield from mean_rows(accuracy.within((ERASED, str(layer))), after == gold, clusters, fields)
 
 
-def cross_fitted(rows: pl.DataFrame, examples: Examples, seed: int) -> _Test | None:
+def cross_fitted(rows: pl.DataFrame, examples: PropertyExamples, seed: int) -> _Test | None:
     """Probes of every layer, fold by fold over whole clusters, in functions that no map was fitted to.
 
     Args:

@@ -27,7 +27,7 @@ from sonde.lenses.causal.effects import (
 from sonde.lenses.causal.erase_fits import CONTROL_TASK, LEACE, NAME, controls, drawn
 from sonde.lenses.causal.erase_probes import AT_ERASED, MAJORITY, left_behind, probed
 from sonde.lenses.causal.fits import Fits
-from sonde.lenses.causal.properties import Examples, is_whole, subjects, why_not_fitted
+from sonde.lenses.causal.properties import PropertyExamples, is_whole, subjects, why_not_fitted
 from sonde.lenses.causal.verdicts import NOTICEABLE, surely_above
 from sonde.results import Score, left_out
 
@@ -41,7 +41,7 @@ def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
     found: list[Score] = []
     for task in subjects(scoring.labels):
         template = dataclasses.replace(scoring.template, task=task, split="test", method=NAME)
-        examples = Examples.of(task, scoring, fits.splits, texts)
+        examples = PropertyExamples.of(task, scoring, fits.splits, texts)
         if task not in tried:
             plain = rows.filter(pl.col("method").is_null())
             found.append(left_out(template, why_not_fitted(examples.only("train", plain), plain)))

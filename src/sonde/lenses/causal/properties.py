@@ -27,7 +27,7 @@ CLUSTERS = 20
 """Effective clusters that maps are fitted to, below which there is no verdict and nothing is erased."""
 
 A_DIMENSION = 2
-"""Examples a dimension of the states below which nothing is erased: with fewer, a map takes along what only
+"""PropertyExamples a dimension of the states below which nothing is erased: with fewer, a map takes along what only
 chance ties to the classes, and whatever it costs says nothing about them."""
 
 Place = tuple[int, int]
@@ -60,7 +60,7 @@ def sampled(item: str, places: Sequence[Place]) -> list[Place]:
 
 
 @dataclass(frozen=True, slots=False, eq=False)
-class Examples:
+class PropertyExamples:
     """The examples of one property, in order.
 
     Attributes:
@@ -81,7 +81,7 @@ class Examples:
     @classmethod
     def of(
         cls, task: str, scoring: Scoring, splits: Mapping[str, str], texts: Mapping[str, str] | None = None
-    ) -> Examples:
+    ) -> PropertyExamples:
         """All examples of a property; classes of too few functions of the training split are left out."""
         side = pl.DataFrame(
             {"item_id": list(splits), "split": list(splits.values())},
@@ -96,14 +96,14 @@ class Examples:
         found = rows.filter(pl.col("label").is_in(kept)).select(*keys, "label", "split", "cluster").sort(keys)
         return cls(task, found, found, _places(task, labels), texts or {})
 
-    def only(self, split: str, rows: pl.DataFrame) -> Examples:
+    def only(self, split: str, rows: pl.DataFrame) -> PropertyExamples:
         """Those of one split that stand for all of their functions' and whose states were read."""
         keys = keys_of(self.task)
         every = self.every.filter(pl.col("split") == split)
         held = every.join(rows.filter(pl.col("what") == what_of(self.task)), on=keys, how="semi")
         if not is_whole(self.task):
             held = held.join(self.places, on=keys, how="semi")
-        return Examples(self.task, held.sort(keys), every, self.places, self.by_item)
+        return PropertyExamples(self.task, held.sort(keys), every, self.places, self.by_item)
 
     @cached_property
     def classes(self) -> list[str]:
@@ -188,7 +188,7 @@ def numbered(examples: pl.DataFrame, classes: Sequence[str]) -> Int[np.ndarray, 
     return np.array([number[label] for label in examples["label"].to_list()], dtype=np.int64)
 
 
-def why_not_fitted(train: Examples, rows: pl.DataFrame) -> str:
+def why_not_fitted(train: PropertyExamples, rows: pl.DataFrame) -> str:
     """Why no map is fitted for a property; empty where one is.
 
     Args:

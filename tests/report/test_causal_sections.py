@@ -193,9 +193,9 @@ def test_the_sentence_of_what_lies_between_names_the_control() -> None:
     assert wide == (
         "m neither surely uses nor merely holds what identifiers name: erasing what identifiers name at "
         "layer 2 costs 0.150 [0.130, 0.170] bits per subword, 5.0 % of surprisal, less than directions as "
-        "wide do: 0.300 [0.280, 0.320] (difference -0.150 [-0.170, -0.130])."
+        "wide, 0.300 [0.280, 0.320] (difference -0.150 [-0.170, -0.130])."
     )
-    assert "5.0 % of surprisal, not surely more than directions as wide do: 0.145" in near
+    assert "5.0 % of surprisal, not surely more than directions as wide, 0.145" in near
 
 
 def test_what_later_layers_rebuild_and_what_heads_cost(tmp_path: Path) -> None:

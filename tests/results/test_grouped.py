@@ -162,7 +162,7 @@ def test_draws_of_a_control_are_in_the_interval() -> None:
     (found,) = means(rows, [over_draws(5)], TEMPLATE)
     (alone,) = means(rows, [dataclasses.replace(over_draws(5), draws=())], TEMPLATE)
     assert found.value == pytest.approx(alone.value)
-    between = 3.0 * np.std([rows[f"draw {at}"].mean() for at in range(5)], ddof=1) / np.sqrt(5)
+    between = 3.0 * np.std([rows[f"draw {at}"].mean() for at in range(5)], ddof=1) * np.sqrt(1 + 1 / 5)
     assert alone.ci_high is not None and alone.df is not None
     clustered = (alone.ci_high - alone.value) / stats.t.ppf(0.975, alone.df)
     variance = between**2 + clustered**2
@@ -184,7 +184,7 @@ def test_differences_between_groups_hold_the_draws_too() -> None:
     assert found.value == pytest.approx(np.mean(apart))
     assert found.df is not None and alone.df is not None and alone.ci_high is not None
     clustered = (alone.ci_high - alone.value) / stats.t.ppf(0.975, alone.df)
-    variance = clustered**2 + np.var(apart, ddof=1) / 5
+    variance = clustered**2 + np.var(apart, ddof=1) * (1 + 1 / 5)
     assert found.ci_high == pytest.approx(found.value + stats.t.ppf(0.975, found.df) * np.sqrt(variance))
 
 

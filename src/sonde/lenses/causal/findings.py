@@ -263,7 +263,7 @@ def _used(one: Erased) -> str:
 def _between(one: Erased) -> str:
     name = weakest(one.excess)
     row, beside = one.excess[name], one.controls.get(name)
-    told = "" if beside is None else f" do: {bits(beside)}"
+    told = "" if beside is None else f", {bits(beside)}"
     apart = f"(difference {bits(row, sign='+')})"
     if row["ci_high"] < 0:
         said = f"less than {CONTROLS[name]}{told} {apart}"

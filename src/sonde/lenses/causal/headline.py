@@ -11,7 +11,7 @@ from sonde.lenses.causal.sentences import sentences
 from sonde.results.dimensions import REASON, dimension
 from sonde.results.scores import LEFT_OUT
 
-SAID = {MORE: "more than", LESS: "less than", ALIKE: "what cannot be told from"}
+SAID = {MORE: "costs more than", LESS: "costs less than", ALIKE: "cannot be told from"}
 """What a head costs compared with others."""
 
 
@@ -28,8 +28,8 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
     for row, kind in compared_with_others(scores):
         yield (
             f"{row['relation']} ({row['language']}), {row['model']}: its head {row['layer']}.{row['head']} "
-            f"ablated costs {SAID.get(kind, 'compared with')} other heads of the layer at its "
-            f"dependents: {bits(row, sign='+')} bits{'' if kind in SAID else f' (no verdict: {kind})'}"
+            f"ablated {SAID.get(kind, 'compared with')} other heads of the layer at its dependents: "
+            f"{bits(row, sign='+')} bits{'' if kind in SAID else f' (no verdict: {kind})'}"
         )
     yield from sentences(scores)
     left = scores.filter(pl.col("metric") == LEFT_OUT).with_columns(reason=dimension(REASON))

@@ -27,7 +27,7 @@ CLUSTERS = 20
 """Effective clusters that maps are fitted to, below which there is no verdict and nothing is erased."""
 
 A_DIMENSION = 2
-"""PropertyExamples a dimension of the states below which nothing is erased: with fewer, a map takes along what only
+"""Examples a dimension of the states below which nothing is erased: with fewer, a map takes along what only
 chance ties to the classes, and whatever it costs says nothing about them."""
 
 Place = tuple[int, int]

@@ -11,8 +11,11 @@ them all draws follow on test (`sonde.lenses.causal.erase_draws`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
+import numpy as np
 import polars as pl
+from jaxtyping import Float
 
 from sonde.base.fingerprint import unit_hash
 from sonde.capture.interventions import Change
@@ -32,6 +35,9 @@ from sonde.lenses.causal.measured import add_effects, asking, constructs_of
 from sonde.lenses.causal.properties import SAMPLED, Place, is_whole, sampled, subjects, tokens_of
 from sonde.lenses.causal.rows import Rows
 from sonde.results.scores import Score
+
+PLACES = 64
+"""Subwords of a function, and property, whose states say how wide directions are where it is erased."""
 
 
 def spans_of(prepared: Prepared, places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
@@ -99,24 +105,35 @@ def first_rows(
     """Add the rows of these states."""
     tokens = tokens_of(labels)
     for one in observed:
-        item = one.prepared.item.item_id
-        mine = (held for held in one.captures if not held.change and "spans" in held.states)
-        capture = next((held for held in mine if "mean" in held.states), None)
-        if capture is None:
-            continue
-        spans = _first_spans(one.prepared, tokens)
-        states = dict(zip(spans, capture.states["spans"].transpose(1, 0, 2), strict=True))
-        rows.add_states(capture.states["mean"], item_id=item, what="mean", first=0)
-        for (start, end), span in looked_at(one.prepared, tokens).items():
-            about = {"item_id": item, "start": start, "end": end, "first": 0}
-            rows.add_states(states[span], what="token", **about)
-            for at in range(*span) if span[1] - span[0] > 1 else ():
-                rows.add_states(states[at, at + 1], what="part", **about)
-        size = len(one.prepared.alignment.subwords)
-        for at in _subwords(one.prepared):
-            rows.add_states(
-                states[at, at + 1], item_id=item, what="subword", start=at, end=at + 1, first=0, n=size
-            )
+        _add_plain(rows, one, tokens, {})
+
+
+def _add_plain(
+    rows: Rows,
+    one: Captured,
+    tokens: Mapping[str, Mapping[str, tuple[Place, ...]]],
+    places: Mapping[str, AppliedPlaces],
+) -> None:
+    """Add states with nothing changed: of a function, its tokens, some subwords, and where it is erased."""
+    item, size = one.prepared.item.item_id, len(one.prepared.alignment.subwords)
+    capture = next((held for held in one.captures if not held.change and "mean" in held.states), None)
+    if capture is None:
+        return
+    # What is asked of one input in several passes is answered at once.
+    spans = dict.fromkeys((*_first_spans(one.prepared, tokens), *_spans_of_places(places)))
+    states = dict(zip(spans, capture.states["spans"].transpose(1, 0, 2), strict=True))
+    rows.add_states(capture.states["mean"], item_id=item, what="mean", first=0)
+    for (start, end), span in looked_at(one.prepared, tokens).items():
+        about = {"item_id": item, "start": start, "end": end, "first": 0}
+        rows.add_states(states[span], what="token", **about)
+        for at in range(*span) if span[1] - span[0] > 1 else ():
+            rows.add_states(states[at, at + 1], what="part", **about)
+    sampled = [("subword", None, size, at) for at in _subwords(one.prepared)]
+    sampled += [("place", task, own.total, at) for task, own in places.items() for at in own.read]
+    for what, task, total, at in sampled:
+        rows.add_states(
+            states[at, at + 1], item_id=item, what=what, subject=task, start=at, end=at + 1, first=0, n=total
+        )
 
 
 def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
@@ -160,6 +177,7 @@ def second_passes(
     drawn = {name: held for name, held in changes.items() if name not in erased}
     valid = frozenset(item for item in fits.measured if fits.splits[item] == "valid")
     found = first_passes(prepared, labels, settings)
+    found.append(places_read(fits, prepared, changes))
     found += asking(prepared, erased, fits.measured)
     found += [one for one in asking(prepared, drawn, valid) if isinstance(one.variant, Changed)]
     behind = states_behind(fits, prepared, labels)
@@ -167,6 +185,59 @@ def second_passes(
         Pass(Changed(Plain(), held, name), (behind,), items=fits.unfitted) for name, held in erased.items()
     ]
     return found
+
+
+class AppliedPlaces(NamedTuple):
+    """Subwords of a function at which a property is erased: how many there are, and those that are read."""
+
+    total: int
+    read: tuple[int, ...]
+
+
+def applied_places(
+    one: Prepared, changes: Mapping[str, tuple[Change, ...]], fits: Fits
+) -> dict[str, AppliedPlaces]:
+    """For each property the places of a function at which it is erased; those without any are left out."""
+    item, size = one.item.item_id, len(one.alignment.subwords)
+    found: dict[str, AppliedPlaces] = {}
+    for made in fits.of(NAME):
+        if made.kind == LEACE and made.name in changes and made.subject not in found:
+            (change,) = changes[made.name]
+            every = range(size) if change.positions is None else change.positions.get(item, ())
+            drawn = sorted(every, key=lambda at: unit_hash("place", item, at))[:PLACES]
+            if drawn:
+                found[made.subject] = AppliedPlaces(len(every), tuple(sorted(drawn)))
+    return found
+
+
+def _spans_of_places(places: Mapping[str, AppliedPlaces]) -> tuple[tuple[int, int], ...]:
+    return tuple((at, at + 1) for at in sorted({at for own in places.values() for at in own.read}))
+
+
+def places_read(
+    fits: Fits,
+    prepared: Sequence[Prepared],
+    changes: Mapping[str, tuple[Change, ...]],
+    layers: tuple[int, ...] | None = None,
+) -> Pass:
+    """States of measured functions, with nothing changed, where properties are erased."""
+    spans = {
+        one.item.item_id: _spans_of_places(applied_places(one, changes, fits))
+        for one in prepared
+        if one.item.item_id in fits.measured
+    }
+    return Pass(Plain(), (HiddenStates(layers=layers, pooling=("spans",), spans=spans),), items=fits.measured)
+
+
+def place_states(
+    places: Mapping[str, AppliedPlaces], captures: Sequence[ItemCapture]
+) -> dict[str, Float[np.ndarray, "layer place d_model"]]:
+    """For each property the states that `places_read` asks for."""
+    capture = next((one for one in captures if list(one.states) == ["spans"]), None)
+    if capture is None:
+        return {}
+    order = {start: at for at, (start, _) in enumerate(_spans_of_places(places))}
+    return {task: capture.states["spans"][:, [order[at] for at in own.read]] for task, own in places.items()}
 
 
 def states_behind(
@@ -190,11 +261,12 @@ def second_rows(
     rows: Rows,
 ) -> None:
     """Add states as they are, what changed, and states behind erasures."""
-    first_rows(observed, labels, settings, rows)
+    changes, tokens = changes_of(fits, [one.prepared for one in observed], labels), tokens_of(labels)
     for one in observed:
-        held = by_change(one)
+        held, measured = by_change(one), one.prepared.item.item_id in fits.measured
+        _add_plain(rows, one, tokens, applied_places(one.prepared, changes, fits) if measured else {})
         add_behind(rows, one.prepared, held, [made for made in fits.of(NAME) if made.kind == LEACE], labels)
-        if one.prepared.item.item_id in fits.measured:
+        if measured:
             names, group = constructs_of(one.prepared)
             add_effects(rows, one.prepared.item.item_id, fits.of(NAME), held, (names, [group]))
 

@@ -8,9 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from sonde.base.fingerprint import unit_hash
-from sonde.capture.interventions import Change
-from sonde.capture.requests import Changed, HiddenStates, ItemCapture, Pass, Plain, Prepared
+from sonde.capture.requests import Changed, ItemCapture, Pass, Plain, Prepared
 from sonde.lenses._lens import Captured, LensSettings, Scoring
 from sonde.lenses.causal import heads_behind
 from sonde.lenses.causal.ablate import edges_of, lookups_of
@@ -24,7 +22,16 @@ from sonde.lenses.causal.effects import (
     effects_of,
     excess_of,
 )
-from sonde.lenses.causal.erase import add_behind, by_change, changes_of, states_behind
+from sonde.lenses.causal.erase import (
+    AppliedPlaces,
+    add_behind,
+    applied_places,
+    by_change,
+    changes_of,
+    place_states,
+    places_read,
+    states_behind,
+)
 from sonde.lenses.causal.erase_fits import (
     LEACE,
     NAME,
@@ -54,9 +61,6 @@ the places where the map is applied, over that of the property's own map."""
 MOVED = "moved"
 """What rows of squared changes are."""
 
-PLACES = 64
-"""Subwords of a function at which squared changes are taken."""
-
 READ = (LEACE, draw(WIDE))
 """Kinds behind which states and heads are read."""
 
@@ -77,14 +81,7 @@ def second_passes(
     # Where an erasure costs the most is chosen on validation.
     where = {one.name: changes[one.name] for one in fits.of(NAME) if one.name in changes and _locates(one)}
     found += asking(prepared, where, sides["valid"])
-    spans = {
-        one.item.item_id: tuple((at, at + 1) for at in sorted({at for own in held for at in own}))
-        for one in prepared
-        if (held := list(_places(one, changes, fits).values())) and one.item.item_id in sides["test"]
-    }
-    layers = tuple(sorted({one.layer for one in fits.of(NAME)}))
-    states = HiddenStates(layers=layers, pooling=("spans",), spans=spans)
-    found.append(Pass(Plain(), (states,), items=sides["test"]))
+    found.append(places_read(fits, prepared, changes, tuple(sorted({one.layer for one in fits.of(NAME)}))))
     attention = heads_behind.request(fits, prepared, labels)
     if attention is not None:
         found.append(Pass(Plain(), (attention,), items=fits.measured))
@@ -101,21 +98,6 @@ def second_passes(
 def _locates(one: FittedChange) -> bool:
     """Whether a change has a part in choosing the construct where a property costs the most."""
     return one.kind == LEACE or one.kind.startswith(draw(WIDE)[:-1])
-
-
-def _places(
-    one: Prepared, changes: Mapping[str, tuple[Change, ...]], fits: Fits
-) -> dict[str, tuple[int, ...]]:
-    """For each property the subwords of a function at which squared changes are taken."""
-    item, size = one.item.item_id, len(one.alignment.subwords)
-    found: dict[str, tuple[int, ...]] = {}
-    for made in fits.of(NAME):
-        if made.kind == LEACE and made.name in changes:
-            (change,) = changes[made.name]
-            every = range(size) if change.positions is None else change.positions.get(item, ())
-            drawn = sorted(every, key=lambda at: unit_hash("place", item, at))[:PLACES]
-            found[made.subject] = tuple(sorted(drawn))
-    return found
 
 
 def second_rows(
@@ -140,31 +122,27 @@ def second_rows(
             heads_behind.add_hits(rows, item, asked[1] if asked else (), captures, heads, made)
         names, group = constructs_of(one.prepared)
         add_effects(rows, item, fits.of(NAME), held, (names, [group]))
-        _add_moved(rows, item, _places(one.prepared, changes, fits), held.get("", ()), fits)
+        _add_moved(rows, item, applied_places(one.prepared, changes, fits), held.get("", ()), fits)
 
 
 def _add_moved(
     rows: Rows,
     item: str,
-    places: Mapping[str, Sequence[int]],
+    places: Mapping[str, AppliedPlaces],
     captures: Sequence[ItemCapture],
     fits: Fits,
 ) -> None:
     """Add by how much maps move the states of a function where they are applied."""
-    capture = next((one for one in captures if list(one.states) == ["spans"]), None)
-    if capture is None:
-        return
-    layers = sorted({one.layer for one in fits.of(NAME)})
-    order = {at: place for place, at in enumerate(sorted({at for own in places.values() for at in own}))}
+    states, layers = place_states(places, captures), sorted({one.layer for one in fits.of(NAME)})
     for made in fits.of(NAME):
-        mine = [order[at] for at in places.get(made.subject, ())]
-        if made.eraser is None or not mine or made.kind.partition(" ")[0] not in (LEACE, UNIFORM, WIDE):
+        if made.subject not in states or made.kind.partition(" ")[0] not in (LEACE, UNIFORM, WIDE):
             continue
-        states = capture.states["spans"][layers.index(made.layer)][mine].astype(np.float64)
-        moved = float(((states - made.eraser(states)) ** 2).sum())
+        assert made.eraser is not None
+        own, held = places[made.subject], states[made.subject][layers.index(made.layer)].astype(np.float64)
+        moved = float(((held - made.eraser(held)) ** 2).sum()) * own.total / len(own.read)
         rows.add(
             item_id=item, what=MOVED, method=NAME, subject=made.subject, kind=made.kind, layer=made.layer,
-            n=len(mine), after=moved,
+            n=own.total, after=moved,
         )  # fmt: skip
 
 

@@ -74,7 +74,8 @@ class Units:
         weights: How much each unit counts.
         spread: By layer, states that say where states lie: the units themselves, or subwords of functions.
         spread_weights: How much each of these counts.
-        applied: By layer, states of measured functions at places where the map is applied.
+        applied: By layer, states of measured functions at places where the map is applied; in the first stage
+            at fewer of them.
         applied_weights: How many such places each of these stands for.
     """
 
@@ -110,12 +111,14 @@ def units_of(task: str, examples: PropertyExamples, rows: pl.DataFrame, measured
         rows: States of the first stage, of all functions.
         measured: Functions that effects are measured on.
     """
+    where = rows.filter((pl.col("what") == "place") & (pl.col("subject") == task))
     mine = pl.col("item_id").is_in(pl.Series(sorted(measured), dtype=pl.String).implode())
     if is_whole(task):
         means = examples_of(task, examples.frame, rows)
         own = pl.Series(examples.frame["item_id"].unique(), dtype=pl.String).implode()
         subwords = rows.filter(pl.col("what") == "subword").sort("item_id", "start")
-        spread, applied = subwords.filter(pl.col("item_id").is_in(own)), subwords.filter(mine)
+        spread = subwords.filter(pl.col("item_id").is_in(own))
+        applied = where if where.height else subwords.filter(mine)
         size = means.height
         return Units(
             examples, states_of(means), np.arange(size), np.ones(size),
@@ -130,12 +133,16 @@ def units_of(task: str, examples: PropertyExamples, rows: pl.DataFrame, measured
     units = every.join(numbers, on=keys).sort("_example", maintain_order=True)
     owner = units["_example"].to_numpy().astype(np.int64)
     weights = 1.0 / np.bincount(owner)[owner]
-    where = every.join(examples.places, on=keys).filter(mine).sort(keys, maintain_order=True)
-    read = where.select(pl.struct("start", "end").n_unique().over("item_id")).to_series()
     states = states_of(units)
+    if where.height:
+        stands_for = where["n"].to_numpy() / _counted(where)
+    else:
+        where = every.join(examples.places, on=keys).filter(mine).sort(keys, maintain_order=True)
+        read = where.select(pl.struct("start", "end").n_unique().over("item_id")).to_series()
+        stands_for = (where["labelled"] / read).to_numpy()
     return Units(
         examples, states, owner, weights, states, weights, states_of(where),
-        (where["labelled"] / read).to_numpy(),
+        stands_for,
     )  # fmt: skip
 
 
@@ -186,7 +193,7 @@ def _fitted(
 ) -> Iterator[tuple[str, Units]]:
     """The properties of which there is enough, with what their maps are fitted to."""
     rows = scoring.observations.filter(
-        pl.col("what").is_in(["mean", "token", "part", "subword"]) & pl.col("method").is_null()
+        pl.col("what").is_in(["mean", "token", "part", "subword", "place"]) & pl.col("method").is_null()
     ).collect()
     texts = dict(scoring.texts.collect().iter_rows())
     for task in tasks:

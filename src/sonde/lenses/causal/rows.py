@@ -21,7 +21,8 @@ ROWS_COLUMNS: Columns = {
         "changed (second stage); `layer`: what a layer says through the model's head; `word`: a subword that "
         "was asked for, `state` its states; `pair`: two functions between which states are put; `cell`: what "
         "that did; `hit`: edges of a relation that its head hits, with something erased or nothing; `part`: "
-        "states of one subword of a token; `moved`: how far a map moves states (third stage)",
+        "states of one subword of a token; `place`: where a property is erased; "
+        "`moved`: how far a map moves states (third stage)",
     ),
     "method": (pl.String, "which method asked; empty where nothing was changed"),
     "subject": (pl.String, "the property that is erased, or the relation whose heads are ablated"),

@@ -12,6 +12,7 @@ import pytest
 from sonde.lenses.attention.observe import METRICS as HITS
 from sonde.lenses.attention.sinks import SINKS
 from sonde.lenses.causal.effects import ANSWERS, APART, BEFORE, BITS, EXCESS
+from sonde.lenses.causal.erase_draws import OVERLAP, REALISED
 from sonde.lenses.causal.heads_behind import EXCESS as HITS_EXCESS
 from sonde.lenses.causal.heads_behind import LOST
 from sonde.lenses.causal.patch_scores import ALIGNED, CHANGE, MARGIN, PREFERS, RECOVERED
@@ -38,7 +39,7 @@ COMPUTED = {
     "attention": {*HITS, *(f"{metric}_gain" for metric in HITS), *SINKS},
     "causal": {
         *(BITS, EXCESS, APART, BEFORE, ANSWERS.own, ANSWERS.excess, LOST, HITS_EXCESS),
-        *(RECOVERED, MARGIN, CHANGE, PREFERS, ALIGNED),
+        *(RECOVERED, MARGIN, CHANGE, PREFERS, ALIGNED, OVERLAP, REALISED),
     },
     "cloze": {f"share_{status.replace(' ', '_')}" for status in (ONE, SEVERAL, CUT)},
     "finetune": {CEILING, OUT_OF_REACH, TRUNCATED, ACCURACY, AT_END, AT_EDGE, *_CHOSEN},

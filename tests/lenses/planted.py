@@ -1,17 +1,23 @@
-"""A tiny model trained on strings of which is known what decides them, and the lens `causal` run on it.
+"""Tiny models trained on strings of which is known what decides them, and the lens `causal` run on them.
 
 A unit is a letter, a sign and an answer. The letter decides the answer; which sign stands there, and so of
 which half of the signs it is, decides nothing. At the sign both are there: the letter since attention fetched
-it, the half since the sign stands there. Many signs make other directions for random subspaces to be of.
+it, the half since the sign stands there. Of a second model (`halves`) signs are more than the states have
+dimensions, so that no probe learns a class per sign by heart, and the signs of each half were given a
+direction of their own before training. Of a third (`orders`) each
+string is written in one of two orders, sign before letter or letter before sign, which the words of a string
+do not tell: a property of the whole that decides what comes next. Of a fourth (`rivals`) each unit has two
+letters, which decide the answer together: what is as wide as the first of them decides as much.
 """
 
 from __future__ import annotations
 
 import functools
+import string
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -24,33 +30,69 @@ from sonde.capture.requests import Prepared
 from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES, CodeTokens
 from sonde.lenses import LENSES, Captured, LensSettings, Scoring
-from sonde.lenses._lens import HANDED, HANDED_KEY
+from sonde.lenses._lens import HANDED, HANDED_KEY, ReadingLens
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
 from sonde.results.scores import Score
 
-UNITS = 6
-LETTERS, SIGNS, ANSWERS = "ab", ".,;:!?+-*/<>", "xy"
+Kind = Literal["plain", "halves", "orders", "rivals"]
+
+UNITS, CLUSTERS = 6, 60
+ALPHABETS = {
+    "plain": ("ab", ".,;:!?+-*/<>", "xy"),
+    "others": ("<>", string.ascii_letters + string.digits, "{}"),
+}
+"""Letters, signs and answers; words and signs of the others are cut apart by every rule."""
+
+RIVALS, PAIRED = "[]", ("{}", "()")
+"""Second letters, and the answers that each of them has."""
+
+APART = 0.1
+"""How far signs of a half are moved from where they begin."""
+
 BOS, VOCAB, CONTEXT = 126, 128, 64
 
 USED, HELD = "idn", "ktx"
 """What the two properties of the sign are called: tasks about tokens, whose labels are given by hand."""
 
+ORDER = "cpx"
+"""What the property of the string is called."""
+
 SIGN_AFTER_LETTER = 1
 """Places of a unit: the letter, the sign, the answer."""
 
 
-def texts(count: int, seed: int) -> list[str]:
+def alphabet(kind: Kind) -> tuple[str, str, str]:
+    return ALPHABETS["plain" if kind == "plain" else "others"]
+
+
+def texts(count: int, seed: int, kind: Kind = "plain") -> list[str]:
     rng = np.random.default_rng(seed)
+    own, others, answers = alphabet(kind)
     letters = rng.integers(0, 2, (count, UNITS))
-    signs = rng.integers(0, len(SIGNS), (count, UNITS))
+    signs = rng.integers(0, len(others), (count, UNITS))
+    if kind == "rivals":
+        return [_with_rivals(rng) for _ in range(count)]
+    turned = rng.integers(0, 2, count) if kind == "orders" else np.zeros(count, dtype=np.int64)
     return [
-        "".join(LETTERS[a] + SIGNS[b] + ANSWERS[a] for a, b in zip(one, other, strict=True))
-        for one, other in zip(letters, signs, strict=True)
+        "".join(
+            (others[b] + own[a] if turn else own[a] + others[b]) + answers[a]
+            for a, b in zip(one, other, strict=True)
+        )
+        for one, other, turn in zip(letters, signs, turned, strict=True)
     ]
 
 
-@functools.lru_cache(maxsize=1)
-def planted() -> LoadedModel:
+def _with_rivals(rng: np.random.Generator) -> str:
+    """Units of two letters, a sign that is the same throughout, and an answer."""
+    own, others, _ = alphabet("rivals")
+    sign, text = others[rng.integers(len(others))], ""
+    for first, second in rng.integers(0, 2, (UNITS, 2)).tolist():
+        text += own[first] + RIVALS[second] + sign + PAIRED[second][first]
+    return text
+
+
+@functools.lru_cache(maxsize=4)
+def planted(kind: Kind = "plain") -> LoadedModel:
     """A decoder of two layers that has learned the strings."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
@@ -61,11 +103,16 @@ def planted() -> LoadedModel:
             bos_token_id=BOS, eos_token_id=BOS,
         )
     )  # fmt: skip
+    if kind == "halves":
+        with torch.no_grad():
+            away = torch.nn.functional.normalize(torch.randn(32), dim=0)
+            for sign in alphabet(kind)[1]:
+                model.model.embed_tokens.weight[ord(sign)] += APART * away * (1 if _half(sign) else -1)
     steps = 400
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 6e-3, total_steps=steps)
     for step in range(steps):
-        rows = [[BOS, *text.encode()] for text in texts(32, 1_000 + step)]
+        rows = [[BOS, *text.encode()] for text in texts(32, 1_000 + step, kind)]
         ids = torch.tensor(rows)
         loss = model(input_ids=ids, labels=ids).loss
         loss.backward()
@@ -111,10 +158,32 @@ def labels_of(items: list[Prepared]) -> dict[str, pl.DataFrame]:
         for at in range(SIGN_AFTER_LETTER, len(one.item.text), 3):
             about = {"item_id": one.item.item_id, "start": at, "end": at + 1}
             rows[USED].append({**about, "label": one.item.text[at - 1]})
-            half = SIGNS.index(one.item.text[at]) < len(SIGNS) // 2
-            rows[HELD].append({**about, "label": "first" if half else "second"})
+            rows[HELD].append({**about, "label": "first" if _half(one.item.text[at]) else "second"})
     schema = {"item_id": pl.String, "start": pl.Int32, "end": pl.Int32, "label": pl.String}
     return {task: pl.DataFrame(held, schema=schema) for task, held in rows.items()}
+
+
+def _half(sign: str) -> bool:
+    few, many = (ALPHABETS[name][1] for name in ("plain", "others"))
+    return few.index(sign) < len(few) // 2 if sign in few else many.index(sign) % 2 == 0
+
+
+def first_letters_of(items: list[Prepared]) -> dict[str, pl.DataFrame]:
+    """Labels of every sign of units with two letters: which of the first letters stands there."""
+    rows = [
+        (one.item.item_id, at, at + 1, one.item.text[at - 2])
+        for one in items
+        for at in range(2, len(one.item.text), 4)
+    ]
+    schema = {"item_id": pl.String, "start": pl.Int32, "end": pl.Int32, "label": pl.String}
+    return {USED: pl.DataFrame(rows, schema=schema, orient="row")}
+
+
+def orders_of(items: list[Prepared]) -> dict[str, pl.DataFrame]:
+    """Labels of every string: in which order it is written."""
+    letters = alphabet("orders")[0]
+    rows = [(one.item.item_id, "letter" if one.item.text[0] in letters else "sign") for one in items]
+    return {ORDER: pl.DataFrame(rows, schema={"item_id": pl.String, "label": pl.String}, orient="row")}
 
 
 def edges_of(items: list[Prepared]) -> pl.DataFrame:
@@ -140,10 +209,16 @@ def edges_of(items: list[Prepared]) -> pl.DataFrame:
 
 @dataclass
 class Ran:
-    """What the lens gave: the rows of the second stage, and its scores."""
+    """What the lens gave: rows of the stages after the first, scores, and how the last one was asked."""
 
-    rows: pl.DataFrame
+    tables: list[pl.DataFrame]
     scores: list[Score]
+    settings: LensSettings
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """The rows of the second stage."""
+        return self.tables[0]
 
     def value(self, **wanted: Any) -> Score:
         """The one score with these fields; dimensions by name."""
@@ -164,10 +239,12 @@ def run_lens(
     labels: Mapping[str, pl.DataFrame],
     options: Mapping[str, Any],
     folder: Path,
+    seed: int = 0,
 ) -> Ran:
-    """Both stages of the lens over some items."""
+    """All stages of the lens over some items."""
     lens = LENSES.load("causal")
-    settings = LensSettings(options=options, root=str(folder))
+    assert isinstance(lens, ReadingLens)
+    settings = LensSettings(options=options, root=str(folder), seed=seed)
     template = Score(model="planted", lens="causal", metric="", value=0.0, n=0, n_clusters=0)
     table = pl.DataFrame(
         {
@@ -197,17 +274,26 @@ def run_lens(
 
     _, scoring = stage(settings)
     assert lens.score(scoring) == []
-    (handed,) = scoring.handed
-    handed.write_parquet(folder / "handed.parquet")
-    found = {**(lens.follow_up([], settings) or {}), HANDED: "handed.parquet", HANDED_KEY: str(folder)}
-    rows, scoring = stage(replace(settings, stage=1, found=found))
-    return Ran(rows, lens.score(scoring))
+    every, scores = settings, list[Score]()
+    tables: list[pl.DataFrame] = []
+    every_score: list[Score] = []
+    while (asked := lens.follow_up(scores, every)) is not None:
+        (handed,) = scoring.handed
+        name = f"handed{every.stage}.parquet"
+        handed.write_parquet(folder / name)
+        found = {**asked, HANDED: name, HANDED_KEY: f"{folder} {every.stage}"}
+        every = replace(every, stage=every.stage + 1, found=found)
+        rows, scoring = stage(every)
+        tables.append(rows)
+        scores = lens.score(scoring)
+        every_score += scores
+    return Ran(tables, every_score, every)
 
 
-def some_items(count: int) -> list[Prepared]:
-    return [
-        prepared(text, f"cluster {number % 24}") for number, text in enumerate(sorted(set(texts(count, 7))))
-    ]
+def some_items(count: int, kind: Kind = "plain", seed: int = 7) -> list[Prepared]:
+    # From behind, so that strings of one order are not all in the same clusters.
+    ordered = sorted(set(texts(count, seed, kind)), key=lambda one: one[::-1])
+    return [prepared(text, f"cluster {number % CLUSTERS}") for number, text in enumerate(ordered)]
 
 
 def loss_at_answers(loaded: LoadedModel, items: list[Prepared]) -> Iterator[float]:

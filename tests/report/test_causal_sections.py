@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from altair.utils.schemapi import validate_jsonschema
@@ -12,7 +13,8 @@ from altair.vegalite.v6.schema.core import load_schema
 from tests.report import test_causal_depth_sections as depth
 from tests.report.synthetic import dims, write_run
 
-from sonde.lenses.causal.findings import HELD, OPEN, USED, erased_of
+from sonde.lenses.causal.findings import Erased, erased_of, lead
+from sonde.lenses.causal.verdicts import BETWEEN, HELD, NEITHER, OPEN, USED
 from sonde.report import build_report, first_screen
 from sonde.report._shared.plot import PLOTS
 from sonde.report._shared.run import RunData
@@ -22,47 +24,67 @@ from sonde.store.rundir import RunDirectory
 
 NAMES = sorted(name for name in PLOTS.names() if name.startswith("causal_"))
 BEST = dims(selection="best")
+WIDTH = 0.02
 
 
 def score(task: str, metric: str, value: float, where: Dimensions = (), **more: object) -> Score:
     fields: dict[str, object] = {
         "model": "org/m", "lens": "causal", "task": task, "language": "python", "metric": metric,
         "dimensions": where, "value": value, "n": 900, "n_clusters": 40, "effective_clusters": 25.0,
-        "ci_low": value - 0.02, "ci_high": value + 0.02, "split": "test", "method": "erase",
+        "ci_low": value - WIDTH, "ci_high": value + WIDTH, "split": "test", "method": "erase",
     }  # fmt: skip
     return Score(**{**fields, **more})  # type: ignore[arg-type]
 
 
+CONTROL_COSTS = {"donors": 0.01, "control_task": 0.02, "uniform": 0.005, "as_wide": 0.05}
+
+
+def measured(task: str, cost: float, layer: int = 2, **more: Any) -> Iterator[Score]:
+    """What is known of a property of tokens at its layer."""
+    yield score(task, "bits_before", 3.0)
+    yield score(task, "bits", cost, BEST, layer=layer, **more)
+    yield score(task, "top1_excess", cost / 10, BEST, layer=layer, control="as_wide", **more)
+    for control, own in CONTROL_COSTS.items():
+        held = {"layer": layer, "control": control, "seeds": 10, **more}
+        yield score(task, "bits", own, BEST, **held)
+        yield score(task, "excess", cost - own, BEST, df=20.0, **held)
+    for control in ("uniform", "as_wide"):
+        alike = score(task, "overlap", 0.05, BEST, layer=layer, control=control, n=10)
+        yield dataclasses.replace(alike, ci_low=None, ci_high=None)
+        yield score(task, "realised_change", 1.0, BEST, layer=layer, control=control, **more)
+    for control in ("majority", "control_task"):
+        yield score(task, "gain", 0.4, dims(selection="erased"), layer=layer, control=control, **more)
+
+
 def scores(clusters: float) -> Iterator[Score]:
     """Identifiers are used; block depth is held; relations have heads."""
-    own = {"effective_clusters": clusters}
-    for task, cost in (("idn", 0.2), ("block_depth", 0.05)):
+    own: dict[str, Any] = {"effective_clusters": clusters}
+    for task, cost in (("idn", 0.2), ("block_depth", 0.005)):
         for layer in range(3):
-            yield score(task, "excess", (cost - 0.05) * layer / 2, layer=layer, control="random", **own)
+            yield score(task, "bits", cost * layer / 2, layer=layer, **own)
             yield score(task, "accuracy", 0.5 + 0.2 * layer, layer=layer)
+            yield score(task, "accuracy", 0.5 + 0.2 * layer, dims(erased="nothing"), layer=layer)
             yield score(task, "accuracy", 0.5, dims(erased=str(layer)), layer=layer)
-        yield score(task, "bits_before", 3.0)
-        yield score(task, "top1_excess", cost / 10, BEST, layer=2, control="random", **own)
+        yield score(task, "accuracy", 0.4, dims(erased="nothing"), control="majority")
         yield score(task, "accuracy", 0.8, dims(erased="1"), layer=2)
         yield score(task, "accuracy", 0.5, control="majority")
-        yield score(task, "gain", 0.4, BEST, layer=2, control="majority", **own)
-        yield score(task, "bits", cost, BEST, layer=2, **own)
-        yield score(task, "bits", 0.05, BEST, layer=2, control="random", **own)
-        yield score(task, "excess", cost - 0.05, BEST, layer=2, control="random", **own)
-        yield score(task, "excess", 0.3, dims(construct="call"), layer=2, control="random", **own)
+        yield from measured(task, cost, **own)
+        yield score(task, "excess", 0.3, dims(construct="call"), layer=2, control="as_wide", **own)
         at = (*BEST, *dims(construct="call", where="here-elsewhere"))
-        yield score(task, "apart", 0.25, at, layer=2, control="random", **own)
+        apart = 0.25 if task == "idn" else 0.01
+        yield score(task, "apart", apart, at, layer=2, control="as_wide", df=20.0, **own)
         other = "block_depth" if task == "idn" else "idn"
         behind = dims(erased="2", erased_property=task)
-        yield score(other, "gain", -cost / 2, behind, layer=2, control="random", **own)
-        yield score(task, "hits_excess", cost / 4, layer=2, control="random", **own)
-    for where, value in (("here", 0.4), ("elsewhere", 0.01)):
-        at = dims(relation="If:if->test", where=where)
-        held = {"method": "ablate", "layer": 2, "head": 1, **own}
-        yield score("syntax_relations", "bits", value + 0.1, at, **held)
-        yield score("syntax_relations", "excess", value, at, control="random", **held)
-        yield score("syntax_relations", "top1_lost", value / 10, at, control="random", **held)
-        yield score("syntax_relations", "top1_excess", value / 10, at, control="random", **held)
+        yield score(other, "gain", -cost / 2, behind, layer=2, control="as_wide", **own)
+        yield score(task, "hits_excess", cost / 4, layer=2, control="as_wide", **own)
+    for relation, here in (("If:if->test", 0.4), ("For:for->body", -0.3), ("With:with->body", 0.01)):
+        for where, value in (("here", here), ("elsewhere", 0.01)):
+            at = dims(relation=relation, where=where)
+            held: dict[str, Any] = {"method": "ablate", "layer": 2, "head": 1, "df": 20.0, **own}
+            yield score("syntax_relations", "bits", value + 0.1, at, **held)
+            yield score("syntax_relations", "excess", value, at, control="random", **held)
+            yield score("syntax_relations", "top1_lost", value / 10, at, control="random", **held)
+            yield score("syntax_relations", "top1_excess", value / 10, at, control="random", **held)
     together = dims(relation="all of them")
     yield score("syntax_relations", "excess", 0.7, together, control="random", method="ablate", **own)
 
@@ -78,15 +100,19 @@ def test_the_first_sentence_says_what_is_used_and_what_is_held(tmp_path: Path) -
     assert figure is not None and figure.table is not None
     assert figure.lead == (
         "m uses what identifiers name: erasing what identifiers name at layer 2 costs 0.200 [0.180, 0.220] "
-        "bits a subword on top of 3.00, a random subspace 0.050 [0.030, 0.070] (difference +0.150 "
-        "[+0.130, +0.170]); it merely holds block depth: a probe of layer 2 is right on 90.0 % of "
-        "block depth (the commonest class 50.0 %), yet erasing it there costs +0.000 [-0.020, +0.020] bits "
-        "beyond a random subspace, and +0.000 [-0.020, +0.020] at layer 2, where it is the most by "
-        "validation (1 % of its surprisal is 0.030)."
+        "bits per subword, 6.7 % of surprisal; the labels of other functions 0.0100 [-0.0100, 0.0300], a "
+        "class drawn for each word 0.0200 [0.0000, 0.0400], directions drawn uniformly 0.0050 "
+        "[-0.0150, 0.0250] and directions as wide 0.0500 [0.0300, 0.0700]. The difference is least certain "
+        "for directions as wide: +0.150 [+0.130, +0.170]. It merely holds block depth: a probe of layer 2 is "
+        "right on 90.0 % of block depth (the commonest class 50.0 %), yet erasing it there costs 0.0050 "
+        "[-0.0150, 0.0250] bits per subword, surely less than 1 % of surprisal (0.030)."
     )
-    assert "in call, it is 0.250 [0.230, 0.270] bits further than elsewhere" in figure.answer
+    assert "In call, chosen on validation, it costs 0.250 [0.230, 0.270] bits further" in figure.answer
+    # What cannot be told from zero is not said to cost the most.
+    assert figure.answer.count("In call") == 1
     said = [row[2].text for row in figure.table.cells()]
     assert said == ["used", "held, and not seen to be used"]
+    assert any("directions as wide: 10 draws overlap by 0.05, and move" in note for note in figure.notes)
 
 
 def test_few_clusters_allow_no_verdict(tmp_path: Path) -> None:
@@ -95,39 +121,81 @@ def test_few_clusters_allow_no_verdict(tmp_path: Path) -> None:
     assert figure.lead.startswith("No verdict on whether m uses what it knows: what identifiers name (4 eff")
 
 
+def judged(more: Sequence[Score]) -> Erased:
+    ((_, _, (one,)),) = erased_of(scores_frame(more))
+    return one
+
+
+def changed(
+    cost: float, width: float = WIDTH, wide: float = 0.05, before: float = 3.0, gain: float = 0.4
+) -> list[Score]:
+    """A property that costs something beside directions that cost something."""
+    found: list[Score] = []
+    for one in measured("idn", cost):
+        value, ends = one.value, width if one.metric in ("bits", "excess") else WIDTH
+        if one.metric == "excess" and one.control == "as_wide":
+            value = cost - wide
+        if one.metric == "bits" and one.control == "as_wide":
+            value = wide
+        if one.metric == "bits_before":
+            value = before
+        if one.metric == "gain" and one.control == "control_task":
+            value = gain
+        low, high = (None, None) if one.ci_low is None else (value - ends, value + ends)
+        found.append(
+            dataclasses.replace(one, value=value, ci_low=low, ci_high=high, effective_clusters=30.0)
+        )  # fmt: skip
+    return found
+
+
 @pytest.mark.parametrize(
-    ("cost", "width", "before", "said"),
+    ("scores", "kind"),
     [
-        (0.15, 0.02, 3.0, USED),
+        (changed(0.15), USED),
         # Sure to cost something, and as little as any change of untrained weights.
-        (0.008, 0.006, 13.0, HELD),
-        (0.0, 0.02, 3.0, HELD),
+        (changed(0.008, 0.006, before=13.0), HELD),
+        (changed(0.0, 0.02), HELD),
+        # More than labels and uniform directions, and less than directions as wide.
+        (changed(0.15, wide=0.3), BETWEEN),
+        (changed(0.15, wide=0.145), BETWEEN),
         # May cost nothing, or much.
-        (0.05, 0.2, 3.0, OPEN),
+        (changed(0.05, 0.2), OPEN),
+        # As a class per word is learned as well, the probe says nothing of the property.
+        (changed(0.15, gain=0.0), NEITHER),
     ],
 )
-def test_a_cost_is_held_against_what_would_be_noticeable(
-    cost: float, width: float, before: float, said: str
+def test_a_cost_is_held_against_every_control_and_what_would_be_noticeable(
+    scores: list[Score], kind: str
 ) -> None:
-    """Used: sure to cost more than a random subspace, and 1 % of the surprisal; held: sure to cost less."""
-    ends = {"ci_low": cost - width, "ci_high": cost + width}
-    found = scores_frame(
-        [
-            score("idn", "excess", cost, BEST, layer=1, control="random", effective_clusters=30.0, **ends),
-            score("idn", "excess", cost, layer=1, control="random", effective_clusters=30.0, **ends),
-            score("idn", "bits", cost + 0.1, BEST, layer=1),
-            score("idn", "bits", 0.1, BEST, layer=1, control="random"),
-            score("idn", "gain", 0.4, BEST, layer=1, control="majority"),
-            score("idn", "bits_before", before),
-        ]
+    assert judged(scores).kind == kind
+
+
+@pytest.mark.parametrize("left", ["donors", "control_task", "uniform", "as_wide"])
+def test_no_control_can_be_left_out(left: str) -> None:
+    rest = [one for one in changed(0.15) if not (one.metric == "excess" and one.control == left)]
+    assert judged(rest).kind == OPEN
+
+
+def test_what_is_asked_at_once_is_adjusted_together() -> None:
+    """A property that is sure enough alone is not among many of which nothing is known."""
+    alone = changed(0.09, 0.038)
+    assert judged(alone).kind == USED
+    many = [
+        dataclasses.replace(one, task=f"other{at}")
+        for at in range(8) for one in changed(0.051, 0.038)
+    ]  # fmt: skip
+    ((_, _, found),) = erased_of(scores_frame([*alone, *many]))
+    assert {one.task: one.kind for one in found}["idn"] == BETWEEN
+
+
+def test_the_sentence_of_what_lies_between_names_the_control() -> None:
+    wide, near = (lead("m", [judged(changed(0.15, wide=other))]) for other in (0.3, 0.145))
+    assert wide == (
+        "m neither surely uses nor merely holds what identifiers name: erasing what identifiers name at "
+        "layer 2 costs 0.150 [0.130, 0.170] bits per subword, 5.0 % of surprisal, less than directions as "
+        "wide, 0.300 [0.280, 0.320] (difference -0.150 [-0.170, -0.130])."
     )
-    ((_, _, (one,)),) = erased_of(found)
-    assert one.kind == said
-    if said == OPEN:
-        assert one.why == (
-            "beyond a random subspace it may cost up to 0.250 bits a subword, and 0.030, 1 % of the model's "
-            "surprisal, would count as use"
-        )
+    assert "5.0 % of surprisal, not surely more than directions as wide, 0.145" in near
 
 
 def test_what_later_layers_rebuild_and_what_heads_cost(tmp_path: Path) -> None:
@@ -135,20 +203,23 @@ def test_what_later_layers_rebuild_and_what_heads_cost(tmp_path: Path) -> None:
     rebuilt, heads = (PLOTS.load(name).draw(run) for name in ("causal_rebuilt", "causal_heads"))
     assert rebuilt is not None and heads is not None
     assert rebuilt.answer.splitlines()[0] == (
-        "what identifiers name: erased at layer 1, a new probe finds 50.0 % there and 80.0 % at layer 2, "
-        "where it finds 90.0 % with nothing erased."
+        "what identifiers name: erased at layer 1, a new probe finds 50.0 [48.0, 52.0] % there (the "
+        "commonest class 40.0 %) and 80.0 [78.0, 82.0] % at layer 2, where it finds 90.0 [88.0, 92.0] % with "
+        "nothing erased."
     )
-    assert "in 1: If:if->test; 0 without a verdict." in heads.answer
-    assert "all chosen heads at once cost 0.700 [0.680, 0.720] bits" in heads.answer
+    assert "of 3 relations, ablating the best head surely costs more" in heads.answer
+    assert "in 1 (If:if->test), less in 1 (For:for->body); in 1 it cannot be told from them" in heads.answer
+    assert "all chosen heads at once cost +0.700 [+0.680, +0.720] bits" in heads.answer
     assert heads.table is not None
-    shown = {(row[4].text, row[5].text): row[6].text for row in heads.table.cells()}
+    rows = [row for row in heads.table.cells() if row[0].text == "If:if->test"]
+    shown = {(row[4].text, row[5].text): row[6].text for row in rows}
     assert shown["here", "points of right subwords lost, difference from other heads"] == "4.000"
 
 
 def test_the_first_screen_goes_by_the_paired_excess_and_else_by_the_last_layer(tmp_path: Path) -> None:
     (found,) = first_screen(run_of(tmp_path))
     assert found.gain is not None and found.gain["metric"] == "excess"
-    assert "beat the best control in 1 of 2 tasks" in found.verdict
+    assert "beat the best control in 1 of 2 tasks" in found.verdict, found.verdict
     root = write_run(tmp_path / "layers", [], {"m": 1.0})
     layers = [dataclasses.replace(one, n_eff=None) for one in depth.layered()]
     scores_frame(layers).write_parquet(RunDirectory(root).scores)
@@ -158,16 +229,14 @@ def test_the_first_screen_goes_by_the_paired_excess_and_else_by_the_last_layer(t
     )
 
 
-def test_what_else_an_erasure_takes_stands_beside_a_random_subspace(tmp_path: Path) -> None:
+def test_what_else_an_erasure_takes_stands_beside_directions_as_wide(tmp_path: Path) -> None:
     figure = PLOTS.load("causal_others").draw(run_of(tmp_path))
     assert figure is not None and figure.table is not None
     assert figure.answer.splitlines() == [
-        "what identifiers name erased: probes of block depth lose 10.0 [8.0, 12.0] points more than with a "
-        "random subspace.",
+        "what identifiers name erased: probes of block depth lose 10.0 [8.0, 12.0] points more than with "
+        "directions as wide.",
         "what identifiers name erased: heads that follow relations lose 5.0 [3.0, 7.0] points more than with "
-        "a random subspace.",
-        "block depth erased: probes of what identifiers name lose 2.5 [0.5, 4.5] points more than with a "
-        "random subspace.",
+        "directions as wide.",
     ]
     assert len(list(figure.table.cells())) == 4
 

@@ -164,7 +164,7 @@ def test_draws_of_a_control_are_in_the_interval() -> None:
     (found,) = means(rows, [over_draws(5)], TEMPLATE)
     (alone,) = means(rows, [dataclasses.replace(over_draws(5), draws=())], TEMPLATE)
     assert found.value == pytest.approx(alone.value)
-    between = 3.0 * np.std([rows[f"draw {at}"].mean() for at in range(5)], ddof=1) / np.sqrt(5)
+    between = 3.0 * np.std([rows[f"draw {at}"].mean() for at in range(5)], ddof=1) * np.sqrt(1 + 1 / 5)
     mean = rows.select(pl.mean_horizontal(rows.columns[2:]) * 3.0).to_series().to_numpy()
     plain = ratios(sums_of(mean[None], rows["cluster"].to_list()), "real")
     clustered, wider = plain.error[0], plain.wider.high[0]
@@ -189,7 +189,7 @@ def test_differences_between_groups_hold_the_draws_too() -> None:
     assert found.df is not None and alone.df is not None and None not in (alone.ci_high, found.ci_high)
     # Of these symmetric differences the bootstrap-t asks for no more than Student's t.
     clustered = (alone.ci_high - alone.value) / stats.t.ppf(0.975, alone.df)
-    variance = clustered**2 + np.var(apart, ddof=1) / 5
+    variance = clustered**2 + np.var(apart, ddof=1) * (1 + 1 / 5)
     assert found.ci_high == pytest.approx(found.value + stats.t.ppf(0.975, found.df) * np.sqrt(variance))
 
 

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from sonde.training.erasure import Cloud, leace, random_like
+from sonde.training.erasure import (
+    Cloud,
+    as_wide,
+    change_of,
+    leace,
+    one_hot,
+    overlap_of,
+    second_moment,
+    uniform_subspaces,
+)
 
 
 def drawn(size: int, width: int, classes: int, seed: int = 5) -> tuple[np.ndarray, np.ndarray]:
@@ -58,12 +67,74 @@ def test_no_linear_classifier_beats_the_constant(size: int, width: int, classes:
     assert erased.rank == classes - 1
     after, constant = loss(erased(states), labels)
     assert after > constant - 1e-6
-    # A random subspace of the same rank that moves states as far leaves the property where it was.
-    (other,) = random_like(erased, Cloud.of(states), [3])
-    assert other.rank == erased.rank
-    moved = [((one(states) - states) ** 2).sum(1).mean() for one in (erased, other)]
-    np.testing.assert_allclose(moved, [erased.change, erased.change], rtol=1e-6)
-    np.testing.assert_allclose(loss(other(states), labels)[0], before, atol=1e-4)
+
+
+def spread(size: int = 2_000, width: int = 48, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """States with a few wide axes and many narrow ones; classes differ along a direction of medium width."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, size)
+    axes = np.linalg.qr(rng.normal(size=(width, width)))[0]
+    states = rng.normal(size=(size, width)) * np.geomspace(8.0, 0.2, width) @ axes.T
+    return states + 2.0 * np.where(labels, 1.0, -1.0)[:, None] * axes[:, 12], labels
+
+
+def test_directions_as_wide_move_states_as_far_and_leave_class_means() -> None:
+    states, labels = spread()
+    erased = leace(states, labels)
+    elsewhere = states + 0.1
+    moment = second_moment(elsewhere, erased.centre)
+    draws = as_wide(erased, moment, range(10))
+    moved = [((one(elsewhere) - elsewhere) ** 2).sum(1).mean() for one in (erased, *draws)]
+    np.testing.assert_allclose(moved, change_of(erased, moment), rtol=1e-4)
+    apart = states[labels == 1].mean(0) - states[labels == 0].mean(0)
+    for one in draws:
+        np.testing.assert_allclose(one.down.T @ one.down, np.eye(erased.rank), atol=1e-9)
+        kept = apart - (apart @ one.down) @ one.up
+        np.testing.assert_allclose(kept, apart, atol=1e-6)
+
+
+def test_draws_of_directions_are_different_ones() -> None:
+    """Drawn along the widest axes alone, two of them would be nearly the same."""
+    states, labels = spread()
+    erased = leace(states, labels)
+    moment = second_moment(states, erased.centre)
+    assert overlap_of(as_wide(erased, moment, range(10))) < 0.2
+    assert overlap_of(uniform_subspaces(erased, range(40))) == pytest.approx(1 / 48, abs=0.01)
+    top = np.linalg.eigh(moment)[1][:, -1]
+    for kind, most in ((uniform_subspaces, 0.1), (lambda one, seeds: as_wide(one, moment, seeds), 0.4)):
+        assert np.mean([(top @ one.down) ** 2 for one in kind(erased, range(40))]) < most
+
+
+def test_uniform_directions_have_no_preference() -> None:
+    states, labels = spread()
+    erased = leace(states, labels)
+    drawn = np.stack([one.down[:, 0] for one in uniform_subspaces(erased, range(4_000))])
+    np.testing.assert_allclose(drawn.T @ drawn / len(drawn), np.eye(48) / 48, atol=0.004)
+
+
+def test_where_nothing_else_is_as_wide_the_widest_is_taken() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 500)
+    states = rng.normal(size=(500, 6)) * 0.1
+    states[:, 0] += 10.0 * labels
+    erased = leace(states, labels)
+    moment = second_moment(states, erased.centre)
+    (one,) = as_wide(erased, moment, [0])
+    assert change_of(one, moment) < 0.01 * change_of(erased, moment)
+    assert one.rank == erased.rank == 1
+
+
+def test_numbers_are_erased_together_with_classes() -> None:
+    states, labels = drawn(400, 12, 3)
+    size = states @ np.random.default_rng(4).normal(size=12)
+    erased = leace(states, np.concatenate([one_hot(labels), size[:, None]], axis=1))
+    assert erased.rank == 3
+    left = erased(states)
+    np.testing.assert_allclose(np.cov(left.T, size)[-1, :-1], 0.0, atol=1e-8)
+    assert loss(left, labels)[0] > loss(states, labels)[1] - 1e-6
+    # A column that says nothing more changes nothing.
+    twice = leace(states, np.concatenate([one_hot(labels), one_hot(labels) * 7.0], axis=1))
+    np.testing.assert_allclose(twice(states), leace(states, labels)(states), atol=1e-8)
 
 
 def test_of_functions_every_subword_counts_by_the_length_of_its_function() -> None:
@@ -93,6 +164,6 @@ def test_what_tells_nothing_is_left_as_it_is() -> None:
     states = np.tile(np.random.default_rng(0).normal(size=(50, 5)), (2, 1))
     labels = np.repeat([0, 1], 50)
     erased = leace(states, labels)
-    (other,) = random_like(erased, Cloud.of(states), [0])
+    (other,) = as_wide(erased, second_moment(states, erased.centre), [0])
     assert erased.rank == other.rank == 0
     np.testing.assert_array_equal(erased(states), states)

@@ -24,7 +24,7 @@ from sonde.results.estimate import Estimates, differences, ratios
 from sonde.results.intervals import DIFFERENCE_OF, Column, Kind
 from sonde.results.rows import rows_of
 from sonde.results.scores import Score
-from sonde.results.seeds import noise_of, over_draws
+from sonde.results.seeds import noise_of_draws, over_draws
 
 Table = pl.DataFrame | pl.LazyFrame
 By = str | Sequence[str] | Mapping[str, pl.Expr]
@@ -223,7 +223,7 @@ class _Sums:
             return parts
         return (
             dataclasses.replace(part, noise=((float(variance), len(drawn) - 1),))
-            for part, variance in zip(parts, noise_of(drawn), strict=True)
+            for part, variance in zip(parts, noise_of_draws(drawn), strict=True)
         )
 
     def templates(self, template: Score) -> list[Score]:

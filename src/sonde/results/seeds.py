@@ -63,6 +63,14 @@ def noise_of(values: Float[np.ndarray, "seed ..."]) -> np.ndarray:
     return values.var(axis=0, ddof=1) / len(values)
 
 
+def noise_of_draws(values: Float[np.ndarray, "draw ..."]) -> np.ndarray:
+    """Variance of one number less the mean over draws of its control, as far as the draws decide it.
+
+    What is held against the draws is one draw of its kind too: s^2 (1 + 1/m), and not s^2/m.
+    """
+    return values.var(axis=0, ddof=1) * (1 + 1 / len(values))
+
+
 def over_draws(
     alone: Estimates, kind: Kind, drawn: Float[np.ndarray, "draw group"], sums: ClusterSums
 ) -> Estimates:
@@ -76,7 +84,7 @@ def over_draws(
     """
     if len(drawn) <= 1:
         return alone
-    return _over(alone, sums, kind, [(noise_of(drawn), len(drawn) - 1)], "draws")
+    return _over(alone, sums, kind, [(noise_of_draws(drawn), len(drawn) - 1)], "draws")
 
 
 def _over(

@@ -2,14 +2,15 @@
 
 LEACE is the closed form of Belrose et al. (2023, *LEACE: Perfect linear concept erasure in closed form*,
 theorem 4.3): of all affine maps after which no linear classifier beats a constant, in any convex loss, the
-one that moves the states least. A random subspace of the same rank and the same mean squared change is what
-it is held against: how much a model suffers from any change of that size.
+one that moves the states least. It is held against projections of as many directions, drawn uniformly, and
+drawn so that they move states as far (*as wide*): how much a model suffers from any change of that size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,6 +19,9 @@ Matrix = Float[np.ndarray, "d_model d_model"]
 
 _TOLERANCE = 1e-6
 """A correlation below which it is rounding; whitened states correlate with a class by at most a half."""
+
+_FAR = 1e3
+"""Largest eigenvalues below zero at which a threshold no longer tells axes apart."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,13 +32,11 @@ class Eraser:
         down: To the subspace, along which nothing is told any more.
         up: Back from it.
         centre: Mean of the states.
-        change: Mean squared length of what is subtracted.
     """
 
     down: Float[np.ndarray, "d_model rank"]
     up: Float[np.ndarray, "rank d_model"]
     centre: Float[np.ndarray, " d_model"]
-    change: float
 
     @property
     def rank(self) -> int:
@@ -86,13 +88,12 @@ class Cloud:
 
     def without(self, directions: Float[np.ndarray, "d_model rank"]) -> Eraser:
         """The map that erases orthonormal directions of the whitened states."""
-        back = self.root @ directions
-        return Eraser(self.whitening @ directions, back.T, self.centre, float((back**2).sum()))
+        return Eraser(self.whitening @ directions, (self.root @ directions).T, self.centre)
 
 
 def leace(
     states: Float[np.ndarray, "example d_model"],
-    labels: Int[np.ndarray, " example"],
+    labels: Int[np.ndarray, " example"] | Float[np.ndarray, "example feature"],
     *,
     weights: Float[np.ndarray, " example"] | None = None,
     cloud: Cloud | None = None,
@@ -101,7 +102,7 @@ def leace(
 
     Args:
         states: One a row.
-        labels: Number of the class of each.
+        labels: Number of the class of each; or numbers to be erased together, a column each.
         weights: How much each counts; None for all alike.
         cloud: Where the states lie that the map is for; None for the states themselves. Means of functions
             and the cloud of their subwords, each weighted by one over the length of its function, give what
@@ -109,54 +110,111 @@ def leace(
     """
     cloud = cloud or Cloud.of(states, weights)
     share = _shares(len(states), weights)
-    classes = (labels[:, None] == np.unique(labels)).astype(np.float64)
+    told = one_hot(labels) if labels.ndim == 1 else _standardised(labels.astype(np.float64), share)
     moved = (states.astype(np.float64) - share @ states.astype(np.float64)) * share[:, None]
-    across = cloud.whitening @ (moved.T @ classes)
-    left, strength, _ = np.linalg.svd(across, full_matrices=False)
+    left, strength, _ = np.linalg.svd(cloud.whitening @ (moved.T @ told), full_matrices=False)
     # Of k classes one is told by the others: at most k - 1 correlations are more than rounding.
-    told = int((strength[: classes.shape[1] - 1] > _TOLERANCE).sum())
-    return cloud.without(left[:, :told])
+    most = told.shape[1] - (labels.ndim == 1)
+    return cloud.without(left[:, : int((strength[:most] > _TOLERANCE).sum())])
 
 
-def random_like(eraser: Eraser, cloud: Cloud, seeds: Sequence[int]) -> list[Eraser]:
-    """Random maps of the same rank and the same mean squared change, which leave the property where it is.
+def one_hot(labels: Int[np.ndarray, " example"]) -> Float[np.ndarray, "example label"]:
+    """A column a class that there is: 1 where an example has it, else 0."""
+    return (labels[:, None] == np.unique(labels)).astype(np.float64)
 
-    Random directions of the whitened states, at right angles to what is erased, are tilted along the spectrum
-    of the cloud until what they take away is as large. Where even the widest directions hold less, because
-    what is erased is most of what there is, more than all of them is taken away: states are mirrored.
+
+def uniform_subspaces(eraser: Eraser, seeds: Sequence[int]) -> list[Eraser]:
+    """Orthogonal projections of as many directions, drawn uniformly.
 
     Args:
-        eraser: What it is to be like.
-        cloud: The cloud that it was made for.
-        seeds: Of the directions of each map.
+        eraser: Whose rank and centre they have.
+        seeds: Of the directions of each.
     """
-    beside = _beside(cloud.root @ eraser.down)
-    # Between what is left of the whitened states and the states themselves.
-    spectrum, axes = np.linalg.eigh(beside.T @ cloud.root @ cloud.root @ beside)
-    kept = spectrum > spectrum[-1] * 1e-12 if len(spectrum) else np.zeros(0, dtype=np.bool_)
-    spectrum, axes = spectrum[kept], beside @ axes[:, kept]
-    rank = min(eraser.rank, len(spectrum))
-    if not rank or not eraser.change:
-        return [cloud.without(np.zeros((len(cloud.centre), 0))) for _ in seeds]
-    logs = np.log(spectrum / spectrum[-1])
+    width = len(eraser.centre)
+    return [_projection(np.linalg.qr(_normal(seed, width, eraser.rank))[0], eraser.centre) for seed in seeds]
+
+
+def second_moment(
+    states: Float[np.ndarray, "example d_model"],
+    centre: Float[np.ndarray, " d_model"],
+    weights: Float[np.ndarray, " example"] | None = None,
+) -> Matrix:
+    """How states spread around a place that need not be their mean.
+
+    Args:
+        states: One a row.
+        centre: The place.
+        weights: How much each counts; None for all alike.
+    """
+    moved = states.astype(np.float64) - centre
+    return (moved * _shares(len(moved), weights)[:, None]).T @ moved
+
+
+def change_of(eraser: Eraser, moment: Matrix) -> float:
+    """Mean squared length of what a map subtracts from states of a second moment about its centre."""
+    return float(np.trace((eraser.down.T @ moment @ eraser.down) @ (eraser.up @ eraser.up.T)))
+
+
+def as_wide(eraser: Eraser, moment: Matrix, seeds: Sequence[int]) -> list[Eraser]:
+    """Orthogonal projections of as many directions that move states as far, and let class means stay.
+
+    Within what is at right angles to all that the eraser puts back, coefficients of the principal axes are
+    drawn from a Gaussian whose variance along an axis is its eigenvalue less a threshold, 0 below it. The
+    threshold is sought, for each draw, until the mean squared change is the eraser's: directions are no wider
+    than they have to be, and so as different from draw to draw as they can be. Where even the widest
+    directions hold less than the eraser takes, they are what is taken.
+
+    Args:
+        eraser: What they are to be like.
+        moment: Second moment, about the eraser's centre, of the states that are going to be changed.
+        seeds: Of each draw.
+    """
+    beside = _beside(eraser.up.T)
+    spectrum, axes = np.linalg.eigh(beside.T @ moment @ beside)
+    rank, wanted = min(eraser.rank, len(spectrum)), change_of(eraser, moment)
 
     def found(seed: int) -> Eraser:
-        drawn = np.random.default_rng(seed).normal(size=(len(spectrum), rank))
+        drawn = _normal(seed, len(spectrum), rank)
 
-        def tilted(power: float) -> Float[np.ndarray, "axis rank"]:
-            scale = power * logs
-            return np.linalg.qr(drawn * np.exp(scale - scale.max())[:, None])[0]
+        def directions(threshold: float) -> Float[np.ndarray, "axis rank"]:
+            return np.linalg.qr(drawn * np.sqrt(np.maximum(spectrum - threshold, 0.0))[:, None])[0]
 
-        low, high = -32.0, 32.0
+        # From directions drawn uniformly to the widest ones alone.
+        low, high = -_FAR * spectrum[-1], spectrum[-rank] * (1 - _TOLERANCE)
         for _ in range(60):
             middle = (low + high) / 2
-            changed = float((spectrum[:, None] * tilted(middle) ** 2).sum())
-            low, high = (middle, high) if changed < eraser.change else (low, middle)
-        other = cloud.without(axes @ tilted((low + high) / 2))
-        beyond = float(np.sqrt(eraser.change / other.change))
-        return Eraser(other.down, other.up * beyond, other.centre, eraser.change)
+            changed = float((spectrum[:, None] * directions(middle) ** 2).sum())
+            low, high = (middle, high) if changed < wanted else (low, middle)
+        return _projection(beside @ axes @ directions((low + high) / 2), eraser.centre)
 
+    if not rank:
+        return uniform_subspaces(eraser, seeds)
     return [found(seed) for seed in seeds]
+
+
+def overlap_of(projections: Sequence[Eraser]) -> float:
+    """Mean squared canonical correlation of the subspaces of draws, two at a time; 0 for fewer than two."""
+    rank = min((one.rank for one in projections), default=0)
+    shared = [
+        ((one.up @ other.down) ** 2).sum() / rank for one, other in combinations(projections, 2) if rank
+    ]
+    return float(np.mean(shared)) if shared else 0.0
+
+
+def _projection(directions: Float[np.ndarray, "d_model rank"], centre: np.ndarray) -> Eraser:
+    return Eraser(directions, directions.T, centre)
+
+
+def _normal(seed: int, width: int, rank: int) -> Float[np.ndarray, "width rank"]:
+    return np.random.default_rng(seed).normal(size=(width, rank))
+
+
+def _standardised(
+    values: Float[np.ndarray, "example feature"], share: Float[np.ndarray, " example"]
+) -> Float[np.ndarray, "example feature"]:
+    """Columns of variance one, so that a small correlation is rounding whatever their unit."""
+    spread = np.sqrt(share @ (values - share @ values) ** 2)
+    return values[:, spread > 0] / spread[spread > 0]
 
 
 def _beside(directions: Float[np.ndarray, "d_model rank"]) -> Float[np.ndarray, "d_model other"]:

@@ -1,8 +1,9 @@
 """Does the model use what it knows? Interventions: properties erased from its states, heads replaced.
 
 What a probe decodes need not matter to the model. Here something is taken out on the way and surprisal is
-measured anew, beside controls that take out as much of something else. The first stage reads functions as
-they are and fits, on the training split, what is taken out; the second reads them with each change.
+measured anew, beside controls that take out something else. The first stage reads functions as they are and
+fits, on the training split, what is taken out; the second reads them with each change, at every layer; the
+third holds each property against all draws of its controls, at the layer that validation chose.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sonde.corpora import Item
 from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import Captured, LensSettings, Option, Scoring
 from sonde.lenses.causal.fits import Fits, read_fits, split_items
-from sonde.lenses.causal.method import METHODS_BY_NAME, CausalMethod
+from sonde.lenses.causal.method import LAST_STAGES, METHODS_BY_NAME, CausalMethod, LaterStage
 from sonde.lenses.causal.options import LENS, CausalOptions, read_options
 from sonde.lenses.causal.rows import ROWS_SCHEMA, Rows
 from sonde.models import Capabilities
@@ -33,7 +34,7 @@ class Causal(LensDefaults):
     """The lens of interventions."""
 
     name = LENS
-    version = "2"
+    version = "3"
     typed_options = CausalOptions
     tasks = TASKS
     takes = frozenset({"item", "span", "relation"})
@@ -77,7 +78,9 @@ class Causal(LensDefaults):
             return tuple(one for method in methods for one in method.first_passes(prepared, labels, settings))
         fits = read_fits(settings)
         return tuple(
-            one for method in methods for one in method.second_passes(fits, prepared, labels, settings)
+            one
+            for method in _later(settings)
+            for one in method.second_passes(fits, prepared, labels, settings)
         )
 
     def observe(
@@ -87,31 +90,35 @@ class Causal(LensDefaults):
         settings: LensSettings,
         surfaces: Sequence[str],
     ) -> pl.DataFrame:
-        """States in the first stage; effects, and states behind changes, in the second. See docs/files.md."""
+        """States in the first stage; effects, and states behind changes, in later ones. See docs/files.md."""
         if not observed:
             return pl.DataFrame(schema=dict(ROWS_SCHEMA))
         rows = Rows()
-        for method in _methods(settings):
-            if not settings.stage:
-                method.first_rows(observed, labels, settings, rows)
-            else:
+        if settings.stage:
+            for method in _later(settings):
                 method.second_rows(read_fits(settings), observed, labels, settings, rows)
+        else:
+            for method in _methods(settings):
+                method.first_rows(observed, labels, settings, rows)
         return rows.frame()
 
     def score(self, scoring: Scoring) -> list[Score]:
-        """In the first stage what is fitted is handed on; in the second every effect with its controls."""
-        methods = _methods(scoring.settings)
+        """In the first stage what is fitted is handed on; in later ones every effect with its controls."""
         if scoring.settings.stage:
             fits = read_fits(scoring.settings)
-            return [score for method in methods for score in method.score(fits, scoring)]
+            return [score for method in _later(scoring.settings) for score in method.score(fits, scoring)]
         splits, measured = split_items(scoring)
-        held = tuple(fit for method in methods for fit in method.fit(scoring, splits))
+        held = tuple(fit for method in _methods(scoring.settings) for fit in method.fit(scoring, splits))
         scoring.handed.append(Fits(held, splits, measured).frame())
         return []
 
     def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
-        """A second stage reads with what the first one fitted."""
-        return None if settings.stage else {}
+        """A second stage reads with what the first one fitted, a third where a property is to be tested."""
+        if not settings.stage:
+            return {}
+        from sonde.lenses.causal.erase_scores import layers_tested
+
+        return {} if settings.stage == 1 and layers_tested(scores) else None
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """What the model uses, and what it merely holds."""
@@ -122,6 +129,13 @@ class Causal(LensDefaults):
 
 def _methods(settings: LensSettings) -> list[CausalMethod]:
     return [METHODS_BY_NAME[name] for name in read_options(settings).methods]
+
+
+def _later(settings: LensSettings) -> list[LaterStage]:
+    """What asks in a stage after the first."""
+    if settings.stage == 1:
+        return [*_methods(settings)]
+    return [LAST_STAGES[name] for name in read_options(settings).methods if name in LAST_STAGES]
 
 
 lens = Causal()

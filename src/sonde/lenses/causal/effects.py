@@ -113,9 +113,19 @@ def excess_of(
     return change(metric, pl.col(own) - pl.col(control), control, draws, of.factor)
 
 
-def asked_of(effects: pl.DataFrame, own: str, of: EffectMetrics = SURPRISAL) -> list[Mean]:
-    """The effect, those of the controls, and by how much it exceeds each of them."""
-    controls = controls_of(effects, own)
+def asked_of(
+    effects: pl.DataFrame, own: str, of: EffectMetrics = SURPRISAL, among: Sequence[str] | None = None
+) -> list[Mean]:
+    """The effect, those of the controls, and by how much it exceeds each of them.
+
+    Args:
+        effects: See `effects_of`.
+        own: The kind of change.
+        of: What of the answers is meant.
+        among: Its controls; None takes every other kind.
+    """
+    held = controls_of(effects, own)
+    controls = held if among is None else [name for name in among if name in held]
     drawn = {name: [pl.col(one) for one in draws_of(effects, name)] for name in controls}
     return [
         change(of.own, pl.col(own), None, factor=of.factor),
@@ -132,19 +142,34 @@ def unchanged(effects: pl.DataFrame, template: Score) -> list[Score]:
     return list(means(once, asked, template, columns=("split",)))
 
 
-def by_layer(effects: pl.DataFrame, own: str, template: Score, of: EffectMetrics = SURPRISAL) -> list[Score]:
+def by_layer(
+    effects: pl.DataFrame, own: str, template: Score, of: EffectMetrics = SURPRISAL, among: Sequence[str] = ()
+) -> list[Score]:
     """Every number of one subject by layer, on validation and on test."""
-    return list(means(effects, asked_of(effects, own, of), template, columns=("split", "layer")))
+    return list(means(effects, asked_of(effects, own, of, among), template, columns=("split", "layer")))
 
 
-def chosen_layer(scores: Sequence[Score], control: str) -> int | None:
-    """The layer at which an effect exceeds a control the most on validation."""
-    held = {
-        score.layer: score.value
-        for score in scores
-        if score.metric == EXCESS and score.control == control and score.split == "valid"
-    }
-    return max(held, key=lambda layer: held[layer]) if held else None
+def chosen_layer(scores: Sequence[Score], noticeable: float) -> int | None:
+    """The layer that speaks for a property, chosen on validation.
+
+    Where a change exceeds the dearest of its controls by what is noticeable, it is the layer at which it does
+    so the most; where it does so nowhere, the layer at which it costs the most.
+
+    Args:
+        scores: Of `by_layer`, and of `unchanged`.
+        noticeable: Share of the surprisal that counts.
+    """
+    valid = [one for one in scores if one.split == "valid"]
+    cost = {one.layer: one.value for one in valid if one.metric == BITS and one.control is None}
+    if not cost:
+        return None
+    beyond: dict[int | None, float] = {}
+    for one in valid:
+        if one.metric == EXCESS:
+            beyond[one.layer] = min(one.value, beyond.get(one.layer, math.inf))
+    least = noticeable * next((one.value for one in valid if one.metric == BEFORE), math.inf)
+    noticed = {layer: value for layer, value in beyond.items() if value >= least}
+    return max(noticed or cost, key=lambda layer: (noticed or cost)[layer])
 
 
 def at_best(scores: Sequence[Score], layer: int | None) -> Iterator[Score]:

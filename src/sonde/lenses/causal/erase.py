@@ -1,83 +1,46 @@
 """Erase: a property is taken out of the states of a layer, and what changes is measured (amnesic probing).
 
 After LEACE no linear classifier finds the property in the states that it was fitted to (Belrose et al. 2023).
-If the model's surprisal rises by more than after a random subspace of the same rank and the same mean squared
-change, what was erased is used from there on (Elazar et al. 2021). Maps are fitted on the training split.
+If the model's surprisal rises by more than after erasing labels that say nothing, and by more than after
+taking out subspaces of no meaning, what was erased is used from there on (Elazar et al. 2021).
+
+Every layer is tried first, beside a few draws of the controls on validation; at the layer that is chosen by
+them all draws follow on test (`sonde.lenses.causal.erase_draws`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from sonde.base.fingerprint import derive_seed, unit_hash
+from sonde.base.fingerprint import unit_hash
 from sonde.capture.interventions import Change
 from sonde.capture.requests import Changed, HiddenStates, ItemCapture, Pass, Plain, Prepared
 from sonde.lenses._lens import Captured, LensSettings, Scoring
 from sonde.lenses._states import subwords_of
-from sonde.lenses.causal import heads_behind
-from sonde.lenses.causal.ablate import edges_of, lookups_of
-from sonde.lenses.causal.fits import Fits, FittedChange
+from sonde.lenses.causal.erase_fits import (
+    LABEL_DRAWS,
+    LEACE,
+    NAME,
+    SCREENING_DRAWS,
+    SUBSPACE_DRAWS,
+    screening,
+)
+from sonde.lenses.causal.fits import Fits, FittedChange, split_items
 from sonde.lenses.causal.measured import add_effects, asking, constructs_of
-from sonde.lenses.causal.options import read_options
-from sonde.lenses.causal.rows import Rows, states_of
+from sonde.lenses.causal.properties import SAMPLED, Place, is_whole, sampled, subjects, tokens_of
+from sonde.lenses.causal.rows import Rows
 from sonde.results.scores import Score
-from sonde.tasks import TASKS
-from sonde.training.erasure import Cloud, leace, random_like
 
-NAME = "erase"
-
-LEACE, PERMUTED, CONTROL_TASK, RANDOM = "leace", "permuted", "control_task", "random"
-
-TOKENS = 12
-"""Tokens of a function, and subwords, whose states are looked at."""
-
-FEWEST = 10
-"""Examples of a class below which it is left out."""
-
-A_DIMENSION = 2
-"""Examples a dimension of the states below which nothing is erased: with fewer, a map takes along what only
-chance ties to the classes, and whatever it costs says nothing about them."""
-
-Place = tuple[int, int]
+PLACES = 64
+"""Subwords of a function, and property, whose states say how wide directions are where it is erased."""
 
 
-def draw(number: int) -> str:
-    """What the number-th random subspace is called."""
-    return f"{RANDOM} {number}"
-
-
-def subjects(labels: Mapping[str, pl.DataFrame]) -> list[str]:
-    """The properties that are erased."""
-    return [task for task in labels if TASKS.load(task).target in ("span", "item")]
-
-
-def is_whole(task: str) -> bool:
-    """Whether a property is one of whole functions."""
-    return TASKS.load(task).target == "item"
-
-
-def tokens_of(labels: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, tuple[Place, ...]]]:
-    """For each property of tokens, the labelled places of each function."""
-    found: dict[str, dict[str, tuple[Place, ...]]] = {}
-    for task in subjects(labels):
-        if not is_whole(task):
-            rows = labels[task].filter(pl.col("label").is_not_null()).sort("item_id", "start")
-            held = rows.group_by("item_id", maintain_order=True).agg("start", "end")
-            found[task] = {item: tuple(zip(start, end, strict=True)) for item, start, end in held.iter_rows()}
-    return found
-
-
-def sampled(item: str, places: Sequence[Place]) -> list[Place]:
-    """The places of a function whose states are looked at."""
-    return sorted(sorted(places, key=lambda place: unit_hash("token", item, place[0]))[:TOKENS])
-
-
-def _spans(prepared: Prepared, places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
+def spans_of(prepared: Prepared, places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
     """The subwords of some places, those excepted that have none."""
     if not places:
         return {}
@@ -89,31 +52,32 @@ def _spans(prepared: Prepared, places: Sequence[Place]) -> dict[Place, tuple[int
 def _subwords(prepared: Prepared) -> list[int]:
     """Subwords that stand for all of a function."""
     size, item = len(prepared.alignment.subwords), prepared.item.item_id
-    return sorted(sorted(range(size), key=lambda at: unit_hash("subword", item, at))[:TOKENS])
+    return sorted(sorted(range(size), key=lambda at: unit_hash("subword", item, at))[:SAMPLED])
 
 
-def _looked_at(
+def looked_at(
     prepared: Prepared, tokens: Mapping[str, Mapping[str, tuple[Place, ...]]]
 ) -> dict[Place, tuple[int, int]]:
     """The tokens of a function whose states are looked at, with their subwords."""
     item = prepared.item.item_id
     places = {place for held in tokens.values() for place in sampled(item, held.get(item, ()))}
-    return _spans(prepared, sorted(places))
+    return spans_of(prepared, sorted(places))
 
 
 def planned(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
     """How many properties are erased, and what each is held against."""
-    count, draws = len(subjects(labels)), read_options(settings).draws
+    count = len(subjects(labels))
     if not count:
         return ""
     return (
-        f"at every layer {count} propert{'y is' if count == 1 else 'ies are'} erased, each beside {draws} "
-        "random subspaces and labels in another order"
+        f"at every layer {count} propert{'y is' if count == 1 else 'ies are'} erased, on validation beside "
+        f"{SCREENING_DRAWS} draws of each control; at one layer each, on test, beside {LABEL_DRAWS} draws of "
+        f"labels of each kind and {SUBSPACE_DRAWS} uniform and {SUBSPACE_DRAWS} as wide subspaces"
     )
 
 
 def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
-    """Every number of every property; see `sonde.lenses.causal.erase_scores`."""
+    """Every number of every property by layer; see `sonde.lenses.causal.erase_scores`."""
     from sonde.lenses.causal import erase_scores
 
     return erase_scores.score(fits, scoring)
@@ -129,8 +93,10 @@ def first_passes(
 
 
 def _first_spans(prepared: Prepared, tokens: Mapping[str, Mapping[str, tuple[Place, ...]]]) -> list[Place]:
+    spans = looked_at(prepared, tokens).values()
+    parts = [(at, at + 1) for span in spans for at in range(*span)]
     single = [(at, at + 1) for at in _subwords(prepared)]
-    return list(dict.fromkeys((*_looked_at(prepared, tokens).values(), *single)))
+    return list(dict.fromkeys((*spans, *parts, *single)))
 
 
 def first_rows(
@@ -139,119 +105,40 @@ def first_rows(
     """Add the rows of these states."""
     tokens = tokens_of(labels)
     for one in observed:
-        item = one.prepared.item.item_id
-        capture = next((capture for capture in one.captures if "mean" in capture.states), None)
-        if capture is None:
-            continue
-        spans = _first_spans(one.prepared, tokens)
-        states = dict(zip(spans, capture.states["spans"].transpose(1, 0, 2), strict=True))
-        rows.add_states(capture.states["mean"], item_id=item, what="mean", first=0)
-        for (start, end), span in _looked_at(one.prepared, tokens).items():
-            rows.add_states(states[span], item_id=item, what="token", start=start, end=end, first=0)
-        for at in _subwords(one.prepared):
-            rows.add_states(states[at, at + 1], item_id=item, what="subword", start=at, end=at + 1, first=0)
+        _add_plain(rows, one, tokens, {})
 
 
-def labelled(task: str, labels: pl.DataFrame, splits: Mapping[str, str]) -> pl.DataFrame:
-    """The examples of a property: ``item_id, start, end, label, split``; classes of few are left out."""
-    side = pl.DataFrame({"item_id": list(splits), "split": list(splits.values())}, schema_overrides=_TEXTS)
-    rows = labels.filter(pl.col("label").is_not_null()).join(side, on="item_id")
-    train = rows.filter(pl.col("split") == "train")["label"].value_counts()
-    kept = train.filter(pl.col("count") >= FEWEST)["label"].implode()
-    columns = (
-        ["item_id", "label", "split"] if is_whole(task) else ["item_id", "start", "end", "label", "split"]
-    )
-    return rows.filter(pl.col("label").is_in(kept)).select(columns)
-
-
-_TEXTS = {"item_id": pl.String, "split": pl.String}
-
-
-def examples_of(task: str, examples: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """The examples that have states, beside them."""
-    keys = ["item_id"] if is_whole(task) else ["item_id", "start", "end"]
-    what = "mean" if is_whole(task) else "token"
-    held = rows.filter(pl.col("what") == what).select(*keys, "first", "states", "scale")
-    return examples.join(held, on=keys).sort(keys)
-
-
-def numbered(examples: pl.DataFrame) -> tuple[list[str], Int[np.ndarray, " example"]]:
-    """The classes, and the number of each example's."""
-    classes = sorted(examples["label"].unique().to_list())
-    number = {label: at for at, label in enumerate(classes)}
-    return classes, np.array([number[label] for label in examples["label"].to_list()], dtype=np.int64)
-
-
-def why_not_fitted(task: str, examples: pl.DataFrame) -> str:
-    """Why no map is fitted for a property; empty where one is.
-
-    Args:
-        task: The property.
-        examples: Those of the training split that have states, see `examples_of`.
-    """
-    if examples["label"].n_unique() < 2:
-        return f"fewer than two classes of {task} have enough examples to be fitted to"
-    dimensions = states_of(examples.head(1)).shape[-1]
-    # Where states lie is fitted to tokens, and for a property of functions to some subwords of each.
-    places = examples.height * (TOKENS if is_whole(task) else 1)
-    if places < (needed := A_DIMENSION * dimensions):
-        return (
-            f"{task}: a map that erases from {dimensions:,} dimensions is fitted to {needed:,} tokens at "
-            f"least, and {places:,} of the training split were read; more functions would do (--limit)"
+def _add_plain(
+    rows: Rows,
+    one: Captured,
+    tokens: Mapping[str, Mapping[str, tuple[Place, ...]]],
+    places: Mapping[str, AppliedPlaces],
+) -> None:
+    """Add states with nothing changed: of a function, its tokens, some subwords, and where it is erased."""
+    item, size = one.prepared.item.item_id, len(one.prepared.alignment.subwords)
+    capture = next((held for held in one.captures if not held.change and "mean" in held.states), None)
+    if capture is None:
+        return
+    # What is asked of one input in several passes is answered at once.
+    spans = dict.fromkeys((*_first_spans(one.prepared, tokens), *_spans_of_places(places)))
+    states = dict(zip(spans, capture.states["spans"].transpose(1, 0, 2), strict=True))
+    rows.add_states(capture.states["mean"], item_id=item, what="mean", first=0)
+    for (start, end), span in looked_at(one.prepared, tokens).items():
+        about = {"item_id": item, "start": start, "end": end, "first": 0}
+        rows.add_states(states[span], what="token", **about)
+        for at in range(*span) if span[1] - span[0] > 1 else ():
+            rows.add_states(states[at, at + 1], what="part", **about)
+    sampled = [("subword", None, size, at) for at in _subwords(one.prepared)]
+    sampled += [("place", task, own.total, at) for task, own in places.items() for at in own.read]
+    for what, task, total, at in sampled:
+        rows.add_states(
+            states[at, at + 1], item_id=item, what=what, subject=task, start=at, end=at + 1, first=0, n=total
         )
-    return ""
 
 
 def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
-    """The maps of every property, layer and control, from the training split alone."""
-    settings, draws = scoring.settings, read_options(scoring.settings).draws
-    rows = scoring.observations.filter(pl.col("what").is_in(["mean", "token", "subword"])).collect()
-    train = [item for item, side in splits.items() if side == "train"]
-    mine = rows.filter(pl.col("item_id").is_in(pl.Series(train, dtype=pl.String).implode()))
-    subwords = mine.filter(pl.col("what") == "subword")
-    texts = dict(scoring.texts.collect().iter_rows())
-    around: list[Cloud] = []
-    for task in subjects(scoring.labels):
-        examples = labelled(task, scoring.labels[task], splits).filter(pl.col("split") == "train")
-        held = examples_of(task, examples, mine)
-        if why_not_fitted(task, held):
-            continue
-        _, labels = numbered(held)
-        states = states_of(held)
-        if is_whole(task) and not around:
-            around = [Cloud.of(layer, _by_length(subwords)) for layer in states_of(subwords)]
-        rng = np.random.default_rng(derive_seed("permuted", settings.seed, task) % 2**63)
-        permuted = rng.permutation(labels)
-        drawn = None if is_whole(task) else _control_task(held, texts, labels, settings.seed)
-        for layer, own in enumerate(states):
-            cloud = around[layer] if is_whole(task) else Cloud.of(own)
-            erased = leace(own, labels, cloud=cloud)
-            yield FittedChange(NAME, task, LEACE, layer, eraser=erased)
-            yield FittedChange(NAME, task, PERMUTED, layer, eraser=leace(own, permuted, cloud=cloud))
-            if drawn is not None:
-                yield FittedChange(NAME, task, CONTROL_TASK, layer, eraser=leace(own, drawn, cloud=cloud))
-            seeds = [
-                derive_seed("subspace", settings.seed, task, layer, number) % 2**63 for number in range(draws)
-            ]
-            for number, other in enumerate(random_like(erased, cloud, seeds)):
-                yield FittedChange(NAME, task, draw(number), layer, eraser=other)
-
-
-def _by_length(rows: pl.DataFrame) -> Float[np.ndarray, " subword"]:
-    """Weights that make all functions count alike."""
-    return 1.0 / rows.select(pl.len().over("item_id"))["len"].to_numpy()
-
-
-def _control_task(
-    rows: pl.DataFrame, texts: Mapping[str, str], labels: Int[np.ndarray, " example"], seed: int
-) -> Int[np.ndarray, " example"]:
-    """A class drawn for each word, as often as the property has it (Hewitt and Liang 2019)."""
-    words = [
-        texts[item][start:end] for item, start, end in rows.select("item_id", "start", "end").iter_rows()
-    ]
-    share = np.cumsum(np.bincount(labels) / len(labels))
-    drawn = np.array([unit_hash("control task", seed, word) for word in words])
-    return np.minimum(np.searchsorted(share, drawn, side="right"), len(share) - 1)
+    """The maps of every property and layer, from the training split alone, and a few draws of controls."""
+    return screening(scoring, splits, split_items(scoring)[1])
 
 
 def changes_of(
@@ -266,7 +153,7 @@ def changes_of(
             positions[task] = {
                 one.item.item_id: tuple(sorted({at for span in found.values() for at in range(*span)}))
                 for one in prepared
-                if (found := _spans(one, places.get(one.item.item_id, ())))
+                if (found := spans_of(one, places.get(one.item.item_id, ())))
             }
     return {
         one.name: (Change(one.layer, one.affine, positions=positions[one.subject]),)
@@ -275,34 +162,95 @@ def changes_of(
     }
 
 
-def _read_again(one: FittedChange) -> bool:
-    """Whether states are read behind a change: what new probes find after it, at this layer and later."""
-    return one.kind in (LEACE, draw(0))
-
-
 def second_passes(
     fits: Fits, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:
-    """Surprisal of the measured functions with every change, and states behind some of them."""
+    """The first pass again; surprisal of measured functions with every property erased, and states behind.
+
+    Draws of controls choose a layer, so that they are read on validation alone; states behind an erasure are
+    read of functions that no map was fitted to.
+    """
     changes = changes_of(fits, prepared, labels)
-    tokens = tokens_of(labels)
-    read = frozenset(item for item, side in fits.splits.items() if side == "train") | fits.measured
-    layers = 1 + max((one.layer for one in fits.of(NAME)), default=-1)
-    found = asking(prepared, changes, fits.measured)
-    spans = {one.item.item_id: tuple(_looked_at(one, tokens).values()) for one in prepared}
-    states = HiddenStates(pooling=("mean", "spans"), spans=spans)
-    found.append(Pass(Plain(), (states,), items=read))
-    attention = heads_behind.request(fits, prepared, labels)
-    if attention is not None:
-        found.append(Pass(Plain(), (attention,), items=fits.measured))
-    for one in fits.of(NAME):
-        if _read_again(one) and one.name in changes:
-            held = Changed(Plain(), changes[one.name], one.name)
-            if attention is not None and heads_behind.lies_before(one, fits):
-                found.append(Pass(held, (attention,), items=fits.measured))
-            behind = replace(states, layers=tuple(range(one.layer, layers)))
-            found.append(Pass(held, (behind,), items=read))
+    erased = {
+        one.name: changes[one.name] for one in fits.of(NAME) if one.kind == LEACE and one.name in changes
+    }
+    drawn = {name: held for name, held in changes.items() if name not in erased}
+    valid = frozenset(item for item in fits.measured if fits.splits[item] == "valid")
+    found = first_passes(prepared, labels, settings)
+    found.append(places_read(fits, prepared, changes))
+    found += asking(prepared, erased, fits.measured)
+    found += [one for one in asking(prepared, drawn, valid) if isinstance(one.variant, Changed)]
+    behind = states_behind(fits, prepared, labels)
+    found += [
+        Pass(Changed(Plain(), held, name), (behind,), items=fits.unfitted) for name, held in erased.items()
+    ]
     return found
+
+
+class AppliedPlaces(NamedTuple):
+    """Subwords of a function at which a property is erased: how many there are, and those that are read."""
+
+    total: int
+    read: tuple[int, ...]
+
+
+def applied_places(
+    one: Prepared, changes: Mapping[str, tuple[Change, ...]], fits: Fits
+) -> dict[str, AppliedPlaces]:
+    """For each property the places of a function at which it is erased; those without any are left out."""
+    item, size = one.item.item_id, len(one.alignment.subwords)
+    found: dict[str, AppliedPlaces] = {}
+    for made in fits.of(NAME):
+        if made.kind == LEACE and made.name in changes and made.subject not in found:
+            (change,) = changes[made.name]
+            every = range(size) if change.positions is None else change.positions.get(item, ())
+            drawn = sorted(every, key=lambda at: unit_hash("place", item, at))[:PLACES]
+            if drawn:
+                found[made.subject] = AppliedPlaces(len(every), tuple(sorted(drawn)))
+    return found
+
+
+def _spans_of_places(places: Mapping[str, AppliedPlaces]) -> tuple[tuple[int, int], ...]:
+    return tuple((at, at + 1) for at in sorted({at for own in places.values() for at in own.read}))
+
+
+def places_read(
+    fits: Fits,
+    prepared: Sequence[Prepared],
+    changes: Mapping[str, tuple[Change, ...]],
+    layers: tuple[int, ...] | None = None,
+) -> Pass:
+    """States of measured functions, with nothing changed, where properties are erased."""
+    spans = {
+        one.item.item_id: _spans_of_places(applied_places(one, changes, fits))
+        for one in prepared
+        if one.item.item_id in fits.measured
+    }
+    return Pass(Plain(), (HiddenStates(layers=layers, pooling=("spans",), spans=spans),), items=fits.measured)
+
+
+def place_states(
+    places: Mapping[str, AppliedPlaces], captures: Sequence[ItemCapture]
+) -> dict[str, Float[np.ndarray, "layer place d_model"]]:
+    """For each property the states that `places_read` asks for."""
+    capture = next((one for one in captures if list(one.states) == ["spans"]), None)
+    if capture is None:
+        return {}
+    order = {start: at for at, (start, _) in enumerate(_spans_of_places(places))}
+    return {task: capture.states["spans"][:, [order[at] for at in own.read]] for task, own in places.items()}
+
+
+def states_behind(
+    fits: Fits, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
+) -> HiddenStates:
+    """States of functions that no map was fitted to, and of their tokens."""
+    tokens = tokens_of(labels)
+    spans = {
+        one.item.item_id: tuple(looked_at(one, tokens).values())
+        for one in prepared
+        if one.item.item_id in fits.unfitted
+    }
+    return HiddenStates(pooling=("mean", "spans"), spans=spans)
 
 
 def second_rows(
@@ -312,40 +260,42 @@ def second_rows(
     settings: LensSettings,
     rows: Rows,
 ) -> None:
-    """Add what changed, and states behind changes."""
-    tokens, edges, heads = tokens_of(labels), edges_of(labels), heads_behind.followed(fits)
+    """Add states as they are, what changed, and states behind erasures."""
+    changes, tokens = changes_of(fits, [one.prepared for one in observed], labels), tokens_of(labels)
     for one in observed:
-        held: dict[str, list[ItemCapture]] = {}
-        for capture in one.captures:
-            held.setdefault(capture.change, []).append(capture)
-        item = one.prepared.item.item_id
-        places = _looked_at(one.prepared, tokens)
-        _add_states(rows, item, places, held.get("", []), 0)
-        for made in fits.of(NAME):
-            about = {"method": NAME, "subject": made.subject, "kind": made.kind, "layer": made.layer}
-            _add_states(rows, item, places, held.get(made.name, []), made.layer, **about)
-        if item in fits.measured:
-            asked = lookups_of(one.prepared, edges.get(item, ())) if heads else None
-            relations = asked[1] if asked else ()
-            for made in (None, *fits.of(NAME)) if relations else ():
-                captures = held.get("" if made is None else made.name, [])
-                heads_behind.add_hits(rows, item, relations, captures, heads, made)
+        held, measured = by_change(one), one.prepared.item.item_id in fits.measured
+        _add_plain(rows, one, tokens, applied_places(one.prepared, changes, fits) if measured else {})
+        add_behind(rows, one.prepared, held, [made for made in fits.of(NAME) if made.kind == LEACE], labels)
+        if measured:
             names, group = constructs_of(one.prepared)
-            add_effects(rows, item, fits.of(NAME), held, (names, [group]))
+            add_effects(rows, one.prepared.item.item_id, fits.of(NAME), held, (names, [group]))
 
 
-def _add_states(
+def by_change(observed: Captured) -> dict[str, list[ItemCapture]]:
+    """The captures of a function by the name of the change."""
+    held: dict[str, list[ItemCapture]] = {}
+    for capture in observed.captures:
+        held.setdefault(capture.change, []).append(capture)
+    return held
+
+
+def add_behind(
     rows: Rows,
-    item: str,
-    places: Mapping[Place, tuple[int, int]],
-    captures: Sequence[ItemCapture],
-    first: int,
-    **about: object,
+    prepared: Prepared,
+    captures: Mapping[str, Sequence[ItemCapture]],
+    fits: Sequence[FittedChange],
+    labels: Mapping[str, pl.DataFrame],
 ) -> None:
-    capture = next((one for one in captures if "mean" in one.states), None)
-    if capture is None:
-        return
-    spans = capture.states["spans"].transpose(1, 0, 2) if places else []
-    for (start, end), states in zip(places, spans, strict=True):
-        rows.add_states(states, item_id=item, what="token", start=start, end=end, first=first, **about)
-    rows.add_states(capture.states["mean"], item_id=item, what="mean", first=first, **about)
+    """Add states behind changes, where they were read."""
+    item = prepared.item.item_id
+    places = looked_at(prepared, tokens_of(labels))
+    for made in fits:
+        capture = next((one for one in captures.get(made.name, ()) if "mean" in one.states), None)
+        if capture is None:
+            continue
+        about = {"item_id": item, "method": NAME, "subject": made.subject, "kind": made.kind}
+        about |= {"layer": made.layer, "first": made.layer}
+        spans = capture.states["spans"].transpose(1, 0, 2) if places else []
+        for (start, end), states in zip(places, spans, strict=True):
+            rows.add_states(states[made.layer :], what="token", start=start, end=end, **about)
+        rows.add_states(capture.states["mean"][made.layer :], what="mean", **about)

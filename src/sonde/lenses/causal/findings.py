@@ -1,27 +1,37 @@
-"""What may be concluded of each property: that the model uses it, that it merely holds it, or nothing.
+"""What may be concluded of each property: the model uses it, merely holds it, something between, or nothing.
 
 Read by the terminal and by the page, from rows of ``scores.parquet`` alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import polars as pl
 
+from sonde.lenses.causal.verdicts import (
+    BETWEEN,
+    CONTROLS,
+    HELD,
+    NOTICEABLE,
+    OPEN,
+    USED,
+    WIDE,
+    Row,
+    adjusted,
+    concluded,
+    largest_p,
+    p_of,
+    weakest,
+)
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+from sonde.results.intervals import LEVEL
 from sonde.results.verdict import why_no_verdict
-
-Row = Mapping[str, Any]
-
-NOTICEABLE = 0.01
-"""Share of the model's surprisal below which a cost says nothing about use: any change of states moves the
-loss a little, that of untrained weights too."""
+from sonde.results.words import digits_of
 
 ERASE, ABLATE = "erase", "ablate"
-USED, HELD, NEITHER, OPEN = "used", "held", "neither", "open"
+MORE, LESS, ALIKE = "more", "less", "alike"
 
 NAMES = {
     "idn": "what identifiers name",
@@ -30,35 +40,29 @@ NAMES = {
 }
 """Properties in words; others are called as their task is."""
 
-CONTROLS = {
-    "random": "a random subspace of the same rank and mean squared change",
-    "permuted": "the labels in another order",
-    "control_task": "a class drawn for each word",
-    "majority": "the commonest class",
-}
-"""Controls in words."""
-
-_BEST = dimensions_are({"selection": "best"})
-_KEY = ("model", "language", "task")
+_BEST, _AT_ERASED = dimensions_are({"selection": "best"}), dimensions_are({"selection": "erased"})
+_PLAIN = dimensions_are({})
 
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """One property of one model.
+    """One property of one model, at the layer where validation says that it speaks for it.
 
     Attributes:
         task: The property.
-        layer: Where erasing it exceeds a random subspace the most, chosen on validation.
+        layer: Where it is erased.
         before: The model's surprisal with nothing erased, in bits a subword; earlier versions kept none.
         bits: What erasing it there costs, in bits a subword.
-        random: What a random subspace costs.
-        excess: The paired difference of the two.
-        answers: By how much fewer subwords the model finds likeliest than with a random subspace.
-        at_probe: The same difference at the layer where a probe finds it best.
-        accuracy: What a probe gets right with nothing erased, at its best layer.
+        controls: What each control costs, mean over its draws.
+        excess: The paired difference to each control; ``surface``: of labels erased with the surface.
+        answers: By how much fewer subwords the model finds likeliest than with directions as wide.
+        accuracy: What a probe of that layer gets right with nothing erased.
         majority: What the commonest class gets right.
-        gain: The paired difference of these two.
+        gains: By how much the probe is righter than the commonest class, and than a class per word.
+        overlap: How alike the draws of each kind of subspaces are.
+        realised: How far these move states, over how far the property's map does.
         apart: How much further the cost is in one construct, chosen on validation, than elsewhere.
+        p_adjusted: P-value of "it exceeds not all of its controls", adjusted over all that the run asked.
         kind: What may be concluded.
         why: Why nothing may; empty where something may.
     """
@@ -67,16 +71,18 @@ class Erased:
     layer: int
     before: Row | None
     bits: Row
-    random: Row
-    excess: Row
+    controls: Mapping[str, Row]
+    excess: Mapping[str, Row]
     answers: Row | None
-    at_probe: Row | None
     accuracy: Row | None
     majority: Row | None
-    gain: Row | None
+    gains: Mapping[str, Row]
+    overlap: Mapping[str, Row]
+    realised: Mapping[str, Row]
     apart: Row | None
-    kind: str
-    why: str
+    p_adjusted: float | None = None
+    kind: str = OPEN
+    why: str = ""
 
     @property
     def name(self) -> str:
@@ -85,60 +91,80 @@ class Erased:
 
     @property
     def construct(self) -> str:
-        """Where it costs the most; empty where nothing is said of a construct."""
-        if self.apart is None:
+        """Where it surely costs further than elsewhere; empty where nothing is said of a construct."""
+        if self.apart is None or p_of(self.apart) > 1 - LEVEL:
             return ""
         held = {one["name"]: one["value"] for one in self.apart["dimensions"]}
         return str(held.get("construct", ""))
 
+    @property
+    def least(self) -> float | None:
+        """Bits that count as use."""
+        return None if self.before is None else NOTICEABLE * self.before["value"]
+
 
 def erased_of(scores: pl.DataFrame) -> list[tuple[str, str, list[Erased]]]:
-    """The properties of each model and language, those of the largest excess first."""
+    """The properties of each model and language, those that cost the most first."""
+    family = adjusted_p(scores)
+    held: dict[tuple[str, str], list[Erased]] = {}
+    for (model, language), one in _measured(scores):
+        p_adjusted = family.get((model, language, one.task))
+        kind, why = concluded(
+            before=one.before, bits=one.bits, excess=one.excess, gains=one.gains, p_adjusted=p_adjusted
+        )
+        held.setdefault((model, language), []).append(replace(one, p_adjusted=p_adjusted, kind=kind, why=why))
+    return [
+        (model, language, sorted(own, key=lambda one: -one.bits["value"]))
+        for (model, language), own in held.items()
+    ]
+
+
+def adjusted_p(scores: pl.DataFrame) -> dict[tuple[str, ...], float]:
+    """Adjusted p-values of all that a run asks of interventions, over models, properties and relations.
+
+    Returns:
+        By model, language and property, "it exceeds not all of its controls"; by model, language, the task
+        of relations and the relation, "its head costs as much as others at the dependents".
+    """
+    found: dict[tuple[str, ...], float] = {}
+    for (model, language), one in _measured(scores):
+        if (p := largest_p(one.excess)) is not None:
+            found[model, language, one.task] = p
+    for row in _relations(scores).iter_rows(named=True):
+        found[row["model"], row["language"], row["task"], row["relation"]] = p_of(_upright(row))
+    return dict(zip(found, adjusted(list(found.values())), strict=True))
+
+
+def _measured(scores: pl.DataFrame) -> Iterator[tuple[tuple[str, str], Erased]]:
     rows = scores.filter((pl.col("method") == ERASE) & (pl.col("split") == "test"))
-    found: list[tuple[str, str, list[Erased]]] = []
-    for (model, language), part in rows.partition_by(
-        "model", "language", as_dict=True, maintain_order=True
-    ).items():
-        tasks = [
-            one for own in part.partition_by("task", maintain_order=True) if (one := _erased(own)) is not None
-        ]
-        if tasks:
-            ranked = sorted(tasks, key=lambda one: -one.excess["value"])
-            found.append((str(model), str(language), ranked))
-    return found
+    keys = ["model", "language", "task"]
+    for (model, language, _), own in rows.partition_by(keys, as_dict=True, maintain_order=True).items():
+        if (one := _erased(own)) is not None:
+            yield (str(model), str(language)), one
 
 
 def _erased(rows: pl.DataFrame) -> Erased | None:
-    excess = _first(rows, _BEST, metric="excess", control="random")
     bits = _first(rows, _BEST, metric="bits", control=None)
-    random = _first(rows, _BEST, metric="bits", control="random")
-    if excess is None or bits is None or random is None:
+    if bits is None:
         return None
-    gain = _first(rows, _BEST, metric="gain", control="majority")
-    plain = dimensions_are({})
-    accuracy = majority = at_probe = None
-    if gain is not None:
-        accuracy = _first(rows, plain & (pl.col("layer") == gain["layer"]), metric="accuracy", control=None)
-        majority = _first(rows, plain, metric="accuracy", control="majority")
-        at_probe = _first(rows, plain & (pl.col("layer") == gain["layer"]), metric="excess", control="random")
-    apart = _first(rows, pl.lit(value=True), metric="apart", control="random")
-    before = _first(rows, plain, metric="bits_before", control=None)
-    kind, why = _concluded(excess, at_probe, gain, before)
+    here = rows.filter(pl.col("layer") == bits["layer"])
+    surface = _first(
+        here, dimensions_are({"selection": "best", "with": "surface"}), metric="excess", control="permuted"
+    )
     return Erased(
         task=str(rows["task"][0]),
-        layer=int(excess["layer"]),
-        before=before,
+        layer=int(bits["layer"]),
+        before=_first(rows, _PLAIN, metric="bits_before", control=None),
         bits=bits,
-        random=random,
-        excess=excess,
-        answers=_first(rows, _BEST, metric="top1_excess", control="random"),
-        at_probe=at_probe,
-        accuracy=accuracy,
-        majority=majority,
-        gain=gain,
-        apart=apart,
-        kind=kind,
-        why=why,
+        controls=_by_control(here.filter(_BEST), "bits"),
+        excess=_by_control(here.filter(_BEST), "excess") | ({} if surface is None else {"surface": surface}),
+        answers=_first(here, _BEST, metric="top1_excess", control=WIDE),
+        accuracy=_first(here, _PLAIN, metric="accuracy", control=None),
+        majority=_first(rows, _PLAIN, metric="accuracy", control="majority"),
+        gains=_by_control(here.filter(_AT_ERASED), "gain"),
+        overlap=_by_control(here.filter(_BEST), "overlap"),
+        realised=_by_control(here.filter(_BEST), "realised_change"),
+        apart=_first(here, pl.lit(value=True), metric="apart", control=WIDE),
     )
 
 
@@ -148,34 +174,16 @@ def _first(rows: pl.DataFrame, where: pl.Expr, **fields: str | None) -> Row | No
     return None if held.is_empty() else held.row(0, named=True)
 
 
-def _concluded(excess: Row, at_probe: Row | None, gain: Row | None, before: Row | None) -> tuple[str, str]:
-    """What may be said of a property, and why nothing may."""
-    least = NOTICEABLE * before["value"] if before is not None else 0.0
-    if why := why_no_verdict(excess):
-        return OPEN, why
-    if excess["ci_low"] > 0 and excess["value"] >= least:
-        return USED, ""
-    if gain is None or at_probe is None:
-        return OPEN, "no probe could be held against the commonest class"
-    if why := why_no_verdict(gain) or why_no_verdict(at_probe):
-        return OPEN, why
-    if gain["ci_low"] <= 0:
-        return NEITHER, ""
-    if before is None:
-        return OPEN, "an earlier version kept no surprisal that its cost could be held against"
-    if (most := max(excess["ci_high"], at_probe["ci_high"])) > least:
-        return OPEN, (
-            f"beyond a random subspace it may cost up to {most:.3f} bits a subword, and {least:.3f}, "
-            f"{100 * NOTICEABLE:.0f} % of the model's surprisal, would count as use"
-        )
-    return HELD, ""
+def _by_control(rows: pl.DataFrame, metric: str) -> dict[str, Row]:
+    held = rows.filter((pl.col("metric") == metric) & pl.col("control").is_not_null())
+    return {row["control"]: row for row in held.iter_rows(named=True)}
 
 
 def rebuilt_of(scores: pl.DataFrame) -> pl.DataFrame:
-    """What new probes find behind an erasure: rows of accuracies with ``erased``, the layer of that."""
+    """What new probes find behind an erasure: accuracies with ``erased``, its layer, -1 for nothing."""
     rows = scores.filter((pl.col("method") == ERASE) & (pl.col("metric") == "accuracy"))
     rows = rows.filter(dimensions_named("erased"))
-    return rows.with_columns(erased=dimension("erased").cast(pl.Int32))
+    return rows.with_columns(erased=dimension("erased").cast(pl.Int32, strict=False).fill_null(-1))
 
 
 def ablated_of(scores: pl.DataFrame) -> pl.DataFrame:
@@ -184,6 +192,30 @@ def ablated_of(scores: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(relation=dimension("relation"), where=dimension("where")).filter(
         pl.col("relation").is_not_null(), dimension("at").is_null()
     )
+
+
+def _relations(scores: pl.DataFrame) -> pl.DataFrame:
+    """What heads cost at the dependents of their relation beyond other heads."""
+    excess = (pl.col("metric") == "excess") & (pl.col("control") == "random")
+    return ablated_of(scores).filter(excess & (pl.col("where") == "here"))
+
+
+def compared_with_others(scores: pl.DataFrame) -> list[tuple[Row, str]]:
+    """Of each relation what its head costs beyond other heads: `MORE`, `LESS`, `ALIKE`, or why nothing."""
+    family = adjusted_p(scores)
+    found: list[tuple[Row, str]] = []
+    for row in _relations(scores).sort("value", descending=True).iter_rows(named=True):
+        p = family[row["model"], row["language"], row["task"], row["relation"]]
+        kind = ALIKE if p > 1 - LEVEL else MORE if row["value"] > 0 else LESS
+        found.append((row, why_no_verdict(row) or kind))
+    return found
+
+
+def _upright(row: Row) -> Row:
+    """A difference by its size, whichever way it goes."""
+    if row["value"] >= 0 or row["ci_low"] is None:
+        return row
+    return {**row, "value": -row["value"], "ci_low": -row["ci_high"], "ci_high": -row["ci_low"]}
 
 
 def listed(names: Sequence[str]) -> str:
@@ -196,58 +228,75 @@ def listed(names: Sequence[str]) -> str:
 
 
 def lead(model: str, found: Sequence[Erased]) -> str:
-    """What a model uses and what it merely holds, with the numbers and their controls."""
-    parts: list[str] = []
-    used = [one for one in found if one.kind == USED]
-    held = [one for one in found if one.kind == HELD]
-    if used:
-        said = "; ".join(
-            f"erasing {one.name} at layer {one.layer} costs {bits(one.bits)} bits a subword{_of(one)}, a "
-            f"random subspace {bits(one.random)} (difference {bits(one.excess, sign='+')})"
-            for one in used
-        )
-        parts.append(f"uses {listed([one.name for one in used])}: {said}")
-    if held:
-        said = "; ".join(
-            f"a probe of layer {one.gain['layer'] if one.gain else '?'} is right on {share(one.accuracy)} % "
-            f"of {one.name} (the commonest class {share(one.majority)} %), yet erasing it there costs "
-            f"{bits(one.at_probe, sign='+')} bits beyond a random subspace, and "
-            f"{bits(one.excess, sign='+')} at layer {one.layer}, where it is the most by "
-            f"validation{_least(one)}"
-            for one in held
-        )
-        parts.append(f"merely holds {listed([one.name for one in held])}: {said}")
-    if not parts:
-        reasons = listed(
-            [f"{one.name} ({one.why or 'a probe finds no more than the commonest class'})" for one in found]
-        )
-        return f"No verdict on whether {model} uses what it knows: {reasons}."
-    told = f"{model} {'; it '.join(parts)}."
-    rest = [one for one in found if one.kind in (OPEN, NEITHER)]
-    if not rest:
-        return told
-    reasons = listed([f"{one.name} ({one.why or 'a probe finds nothing'})" for one in rest])
-    return f"{told} No verdict on {reasons}."
+    """What a model uses, what lies between and what it merely holds, with the numbers and their controls."""
+    told: list[str] = []
+    for kind, (verb, sentence) in _SAID.items():
+        mine = [one for one in found if one.kind == kind]
+        if mine:
+            names, said = listed([one.name for one in mine]), "; ".join(map(sentence, mine))
+            told.append(f"{'It' if told else model} {verb} {names}: {said}.")
+    rest = listed([f"{one.name} ({one.why})" for one in found if one.kind not in _SAID] or [""])
+    if not told:
+        return f"No verdict on whether {model} uses what it knows: {rest}."
+    return " ".join([*told, *([f"No verdict on {rest}."] if rest else [])])
 
 
-def _of(one: Erased) -> str:
-    return "" if one.before is None else f" on top of {one.before['value']:.2f}"
-
-
-def _least(one: Erased) -> str:
-    """From where on a cost would count as use."""
+def cost(one: Erased) -> str:
+    """What erasing a property costs, in bits and as a share of the surprisal."""
     if one.before is None:
-        return ""
-    return f" ({100 * NOTICEABLE:.0f} % of its surprisal is {NOTICEABLE * one.before['value']:.3f})"
+        return f"{bits(one.bits)} bits per subword"
+    part = 100 * one.bits["value"] / one.before["value"]
+    return f"{bits(one.bits)} bits per subword, {part:.1f} % of surprisal"
+
+
+def _used(one: Erased) -> str:
+    beside = listed(
+        [f"{CONTROLS[name]} {bits(row)}" for name, row in one.controls.items() if name in CONTROLS]
+    )
+    least = weakest(one.excess)
+    return (
+        f"erasing {one.name} at layer {one.layer} costs {cost(one)}; {beside}. The difference is least "
+        f"certain for {CONTROLS[least]}: {bits(one.excess[least], sign='+')}"
+    )
+
+
+def _between(one: Erased) -> str:
+    name = weakest(one.excess)
+    row, beside = one.excess[name], one.controls.get(name)
+    told = "" if beside is None else f", {bits(beside)}"
+    apart = f"(difference {bits(row, sign='+')})"
+    if row["ci_high"] < 0:
+        said = f"less than {CONTROLS[name]}{told} {apart}"
+    elif one.p_adjusted is not None and one.p_adjusted <= 1 - LEVEL:
+        said = f"more than its controls, yet not by {100 * NOTICEABLE:.0f} % of surprisal"
+    else:
+        said = f"not surely more than {CONTROLS[name]}{told} {apart}"
+    return f"erasing {one.name} at layer {one.layer} costs {cost(one)}, {said}"
+
+
+def _held(one: Erased) -> str:
+    least = "" if one.least is None else f" ({one.least:.3f})"
+    return (
+        f"a probe of layer {one.layer} is right on {share(one.accuracy)} % of {one.name} (the commonest "
+        f"class {share(one.majority)} %), yet erasing it there costs {bits(one.bits)} bits per subword, "
+        f"surely less than {100 * NOTICEABLE:.0f} % of surprisal{least}"
+    )
+
+
+_SAID = {
+    USED: ("uses", _used),
+    BETWEEN: ("neither surely uses nor merely holds", _between),
+    HELD: ("merely holds", _held),
+}
 
 
 def bits(row: Row | None, sign: str = "") -> str:
-    """A number of bits with its interval."""
+    """A number of bits with its interval, in as many decimals as tell it from zero."""
     if row is None:
         return "?"
-    low, high = row["ci_low"], row["ci_high"]
-    ends = "" if low is None or high is None else f" [{low:{sign}.3f}, {high:{sign}.3f}]"
-    return f"{row['value']:{sign}.3f}{ends}"
+    low, high, digits = row["ci_low"], row["ci_high"], max(3, digits_of(row))
+    ends = "" if low is None or high is None else f" [{low:{sign}.{digits}f}, {high:{sign}.{digits}f}]"
+    return f"{row['value']:{sign}.{digits}f}{ends}"
 
 
 def share(row: Row | None) -> str:

@@ -119,6 +119,11 @@ class Fits:
     splits: Mapping[str, str]
     measured: frozenset[str]
 
+    @property
+    def unfitted(self) -> frozenset[str]:
+        """Functions that no map was fitted to."""
+        return frozenset(item for item, side in self.splits.items() if side != "train")
+
     def of(self, method: str) -> list[FittedChange]:
         """The changes of one method."""
         return [one for one in self.held if one.method == method]
@@ -179,7 +184,7 @@ def _fit(row: Mapping[str, object]) -> FittedChange:
     if "down" in arrays:
         centre = arrays["centre"]
         eraser = Eraser(
-            arrays["down"].reshape(len(centre), rank), arrays["up"].reshape(rank, len(centre)), centre, 0.0
+            arrays["down"].reshape(len(centre), rank), arrays["up"].reshape(rank, len(centre)), centre
         )
     values = arrays["values"].reshape(rank, -1) if "values" in arrays else None
     heads, marks = row["heads"], row["marks"]

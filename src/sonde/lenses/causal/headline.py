@@ -6,34 +6,30 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from sonde.lenses.causal.findings import ablated_of, bits, erased_of, lead
+from sonde.lenses.causal.findings import ALIKE, LESS, MORE, bits, compared_with_others, erased_of, lead
 from sonde.lenses.causal.sentences import sentences
 from sonde.results.dimensions import REASON, dimension
 from sonde.results.scores import LEFT_OUT
-from sonde.results.words import standing
+
+SAID = {MORE: "costs more than", LESS: "costs less than", ALIKE: "cannot be told from"}
+"""What a head costs compared with others."""
 
 
 def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
-    """What the model uses, and what it merely holds; then a line a property and relation."""
+    """What the model uses, what it merely holds and what lies between; then a line a relation and layer."""
     for model, language, found in erased_of(scores):
         yield lead(f"{model} ({language})", found)
         for one in found:
-            line = (
-                f"{one.name} ({language}), {model}: erased at layer {one.layer} {bits(one.bits)} bits, "
-                f"{bits(one.excess, sign='+')} more than a random subspace"
-            )
-            if one.apart is not None:
-                line += f"; in {one.construct} {bits(one.apart, sign='+')} further than elsewhere"
-            yield f"{line}{standing(one.excess)}"
-    rows = ablated_of(scores)
-    chosen = rows.filter(
-        (pl.col("metric") == "excess") & (pl.col("control") == "random") & (pl.col("where") == "here")
-    )
-    for row in chosen.sort("value", descending=True).iter_rows(named=True):
+            if one.construct:
+                yield (
+                    f"{one.name} ({language}), {model}: erased at layer {one.layer}, in {one.construct} "
+                    f"{bits(one.apart, sign='+')} bits per subword further than elsewhere"
+                )
+    for row, kind in compared_with_others(scores):
         yield (
             f"{row['relation']} ({row['language']}), {row['model']}: its head {row['layer']}.{row['head']} "
-            f"ablated {bits(row, sign='+')} bits at its dependents more than other heads of the layer"
-            f"{standing(row)}"
+            f"ablated {SAID.get(kind, 'compared with')} other heads of the layer at its dependents: "
+            f"{bits(row, sign='+')} bits{'' if kind in SAID else f' (no verdict: {kind})'}"
         )
     yield from sentences(scores)
     left = scores.filter(pl.col("metric") == LEFT_OUT).with_columns(reason=dimension(REASON))

@@ -1,7 +1,7 @@
 """What erasing a property does to attention behind it: do heads still hit the relations that they follow?
 
 Of each relation the head is asked that `sonde.lenses.causal.ablate` has chosen for it, where it lies behind
-the layer of the erasure; beside a random subspace of the same rank and mean squared change.
+the layer of the erasure; beside a subspace as wide.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HIT = "hit"
 
 LOST, EXCESS = "hits_lost", "hits_excess"
 """Metrics: the share of edges that heads hit with nothing changed less that with something erased; and by how
-much more that is than with a random subspace."""
+much more that is than with a subspace as wide."""
 
 RELATION = "relation"
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.capture.requests import Pass, Prepared
 from sonde.lenses._lens import Captured, LensSettings, Scoring
-from sonde.lenses.causal import ablate, erase, logit_lens, patch
+from sonde.lenses.causal import ablate, erase, erase_draws, logit_lens, patch
 from sonde.lenses.causal.fits import Fits, FittedChange
 from sonde.lenses.causal.rows import Rows
 from sonde.results.scores import Score
@@ -17,7 +17,30 @@ from sonde.results.scores import Score
 Labels = Mapping[str, pl.DataFrame]
 
 
-class CausalMethod(Protocol):
+class LaterStage(Protocol):
+    """What is asked with changes that an earlier stage fitted."""
+
+    @staticmethod
+    def second_passes(
+        fits: Fits, prepared: Sequence[Prepared], labels: Labels, settings: LensSettings
+    ) -> list[Pass]:
+        """What is wanted of functions with these changes."""
+        ...
+
+    @staticmethod
+    def second_rows(
+        fits: Fits, observed: Sequence[Captured], labels: Labels, settings: LensSettings, rows: Rows
+    ) -> None:
+        """Add the rows of that."""
+        ...
+
+    @staticmethod
+    def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+        """Every number of the stage."""
+        ...
+
+
+class CausalMethod(LaterStage, Protocol):
     """One way to ask what a model uses."""
 
     @staticmethod
@@ -40,25 +63,6 @@ class CausalMethod(Protocol):
         """What is tried: changes and their controls, from the training split alone."""
         ...
 
-    @staticmethod
-    def second_passes(
-        fits: Fits, prepared: Sequence[Prepared], labels: Labels, settings: LensSettings
-    ) -> list[Pass]:
-        """What is wanted of functions with these changes."""
-        ...
-
-    @staticmethod
-    def second_rows(
-        fits: Fits, observed: Sequence[Captured], labels: Labels, settings: LensSettings, rows: Rows
-    ) -> None:
-        """Add the rows of that."""
-        ...
-
-    @staticmethod
-    def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
-        """Every number of the method."""
-        ...
-
 
 METHODS_BY_NAME: Mapping[str, CausalMethod] = {
     "erase": erase,
@@ -66,3 +70,6 @@ METHODS_BY_NAME: Mapping[str, CausalMethod] = {
     "patch": patch,
     "logit_lens": logit_lens,
 }
+
+LAST_STAGES: Mapping[str, LaterStage] = {"erase": erase_draws}
+"""What some methods ask at the layers that their second stage chose."""

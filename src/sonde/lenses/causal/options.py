@@ -25,7 +25,9 @@ class CausalOptions(Options):
         "through the model's head",
     )
     draws: Count = option(
-        5, "random subspaces, and random heads, that each effect is held against; 20 for a paper"
+        5,
+        "random heads that each effect of heads is held against; 20 for a paper. What erasing a property "
+        "costs is held against as many draws as its verdict needs, whatever is given here",
     )
     items: Count = option(
         100,

@@ -20,7 +20,9 @@ ROWS_COLUMNS: Columns = {
         "all heads give at a subword; `edge`: whether heads hit an edge of a relation; `effect`: what "
         "changed (second stage); `layer`: what a layer says through the model's head; `word`: a subword that "
         "was asked for, `state` its states; `pair`: two functions between which states are put; `cell`: what "
-        "that did; `hit`: edges of a relation that its head hits, with something erased or nothing",
+        "that did; `hit`: edges of a relation that its head hits, with something erased or nothing; `part`: "
+        "states of one subword of a token; `place`: where a property is erased; "
+        "`moved`: how far a map moves states (third stage)",
     ),
     "method": (pl.String, "which method asked; empty where nothing was changed"),
     "subject": (pl.String, "the property that is erased, or the relation whose heads are ablated"),
@@ -35,7 +37,7 @@ ROWS_COLUMNS: Columns = {
     ),
     "n": (pl.Int32, "subwords scored; of a `hit`, edges of the relation"),
     "before": (pl.Float64, "their nats with nothing changed"),
-    "after": (pl.Float64, "their nats with the change"),
+    "after": (pl.Float64, "their nats with the change; of `moved` the sum of squared changes of `n` states"),
     "right_before": (pl.Int32, "of an `effect`: those that the model finds likeliest with nothing changed"),
     "right_after": (pl.Int32, "of an `effect`: those that it finds likeliest with the change"),
     "target": (pl.Float64, "of a `cell`: the margin of the text whose states are put"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from sonde.lenses.causal.verdicts import CONTROLS
 from sonde.report._shared.against import LensQuestion
 from sonde.report._shared.title import PlainTitle
 from sonde.results.dimensions import dimensions_are
@@ -19,7 +20,7 @@ title = PlainTitle(
         measure="bits a subword that erasing a property costs",
         metrics=("bits",),
         where=dimensions_are({"selection": "best"}) & (pl.col("split") == "test"),
-        controls={"random": "a random subspace of the same rank and size"},
+        controls=CONTROLS,
         share=False,
         paired="excess",
         otherwise=LensQuestion(
@@ -37,8 +38,9 @@ title = PlainTitle(
     explained=(
         "Erasing a property takes it out of the states of one layer so that no linear probe finds it there "
         "(LEACE, fitted on the training split), at every subword of a function or at the tokens that the "
-        "property is about; surprisal is measured anew. A random subspace of the same rank and the same mean "
-        "squared change, which leaves the property where it is, says what any change of that size costs. "
+        "property is about; surprisal is measured anew. Beside it stands what it costs to erase labels that "
+        "say nothing of the property (those of other functions, a class drawn for each word, the same in "
+        "another order), as many directions drawn uniformly, and as many that move states as far (as wide). "
         "A masked model is asked for a seventh of the code tokens, hidden together; a decoder for all."
     ),
 )

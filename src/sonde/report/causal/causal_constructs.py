@@ -1,10 +1,11 @@
-"""Where erasing a property costs the most: by construct and keyword, beside a random subspace."""
+"""Where erasing a property costs the most: by construct and keyword, beside directions as wide."""
 
 from __future__ import annotations
 
 import polars as pl
 
 from sonde.lenses.causal.findings import NAMES
+from sonde.lenses.causal.verdicts import WIDE
 from sonde.report._drawing.charts import differences
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
@@ -23,16 +24,16 @@ class CausalConstructs:
     lens = LENS
     order = 351
     caption = (
-        "Bits a subword beyond a random subspace of the same rank and size, at the layer chosen on "
-        "validation, by what the subword belongs to: keywords by themselves, all else by the innermost "
-        "construct around it. Many constructs are looked at, so that a few lie beyond their interval by "
-        "chance; the one that a sentence names was chosen on validation."
+        "Bits per subword beyond as many directions as wide, at the layer chosen on validation, by what the "
+        "subword belongs to: keywords by themselves, all else by the innermost construct around it. Many "
+        "constructs are looked at, so that a few lie beyond their interval by chance; the one that a "
+        "sentence names was chosen on validation."
     )
 
     def draw(self, run: RunData) -> Figure | None:
         """One chart a property."""
         rows = run.scores(metrics=["excess"], by="construct", lens=LENS, controls=True).filter(
-            (pl.col("control") == "random") & (pl.col("split") == "test") & pl.col("ci_low").is_not_null()
+            (pl.col("control") == WIDE) & (pl.col("split") == "test") & pl.col("ci_low").is_not_null()
         )
         if rows.is_empty():
             return None
@@ -49,8 +50,8 @@ class CausalConstructs:
             charts.append(
                 Chart(
                     name=f"causal-constructs-{place}",
-                    title=f"Bits beyond a random subspace, {of}",
-                    spec=differences(shown, order, "bits a subword"),
+                    title=f"Bits beyond directions as wide, {of}",
+                    spec=differences(shown, order, "bits per subword"),
                 )
             )
         return Figure(charts=charts, table=_table(rows))
@@ -63,7 +64,7 @@ def _table(rows: pl.DataFrame) -> Table:
             Column(title="Property", value=lambda row: NAMES.get(row["task"], row["task"])),
             Column(title="Model", value="shown"),
             Column(title="Construct", value="label"),
-            *scored("Bits beyond a random subspace", digits=3),
+            *scored("Bits beyond directions as wide", digits=3),
         ],
         rows=rows.sort("value", descending=True),
     )

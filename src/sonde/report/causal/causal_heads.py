@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
-from sonde.lenses.causal.findings import ablated_of
+from sonde.lenses.causal.findings import (
+    ALIKE,
+    LESS,
+    MORE,
+    ablated_of,
+    bits,
+    compared_with_others,
+)
+from sonde.lenses.causal.verdicts import surely_apart
 from sonde.report._drawing.charts import differences
-from sonde.report._shared.numbers import no_verdict, with_interval
+from sonde.report._shared.numbers import no_verdict
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.results.formats import COUNT
@@ -64,22 +72,29 @@ class CausalHeads:
 
 
 def _answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
+    names = {model.name: model.label for model in run.models}
+    by_model: dict[str, list[tuple[Mapping[str, Any], str]]] = {}
+    for row, kind in compared_with_others(run.every_score.filter(pl.col("lens") == LENS)):
+        by_model.setdefault(names[row["model"]], []).append((row, kind))
+    for model, found in by_model.items():
+        more, less, alike = (
+            [row["relation"] for row, kind in found if kind == wanted] for wanted in (MORE, LESS, ALIKE)
+        )
+        open_ones = len(found) - len(more) - len(less) - len(alike)
+        yield (
+            f"{model}: of {len(found)} relations, ablating the best head surely costs more at the dependents "
+            f"than other heads of its layer in {len(more)}{_named(more)}, less in {len(less)}{_named(less)}; "
+            f"in {len(alike)} it cannot be told from them; {open_ones} without a verdict."
+        )
     excess = (pl.col("metric") == "excess") & (pl.col("control") == "random")
-    here = rows.filter(excess & (pl.col("where") == "here"))
-    for (model,), part in here.partition_by("shown", as_dict=True, maintain_order=True).items():
-        judged = [row for row in part.iter_rows(named=True) if not no_verdict(row)]
-        above = [row["relation"] for row in judged if row["ci_low"] > 0]
-        said = f": {', '.join(above)}" if above else ""
-        yield (
-            f"{model}: of {part.height} relations, ablating the best head costs more at the dependents than "
-            f"other heads of its layer in {len(above)}{said}; {part.height - len(judged)} without a verdict."
-        )
-    together = rows.filter(excess & pl.col("head").is_null())
-    for row in together.iter_rows(named=True):
-        yield (
-            f"{row['shown']}: all chosen heads at once cost {with_interval(row, 1, 3)} bits a subword more "
-            "than as many others of the same layers."
-        )
+    for row in rows.filter(excess & pl.col("head").is_null()).iter_rows(named=True):
+        costs = f"all chosen heads at once cost {bits(row, sign='+')} bits per subword compared with"
+        told = "" if no_verdict(row) or surely_apart(row) else ", which cannot be told from zero"
+        yield f"{row['shown']}: {costs} as many others of the same layers{told}."
+
+
+def _named(relations: Sequence[str]) -> str:
+    return f" ({', '.join(relations)})" if relations else ""
 
 
 def _what(row: Mapping[str, Any]) -> str:

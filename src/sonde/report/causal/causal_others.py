@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from sonde.lenses.causal.findings import ERASE, NAMES, erased_of
+from sonde.lenses.causal.verdicts import WIDE
 from sonde.report._drawing.charts import differences
 from sonde.report._shared.numbers import no_verdict, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
@@ -24,7 +25,7 @@ _FLIPPED = {"value": -pl.col("value"), "ci_low": -pl.col("ci_high"), "ci_high": 
 
 
 class CausalOthers:
-    """Dots with intervals a property that is erased: what else is lost beyond a random subspace."""
+    """Dots with intervals a property that is erased: what else is lost beyond a subspace as wide."""
 
     title = "Interventions: what else an erasure takes"
     lens = LENS
@@ -32,8 +33,8 @@ class CausalOthers:
     caption = (
         "A property is erased at the layer that speaks for it, and other things are measured there: how "
         "often new probes are right about another property, and how many edges of syntactic relations the "
-        "heads behind that layer still hit that follow them. Points that are lost beyond what a random "
-        "subspace of the same rank and mean squared change takes, with 95 % intervals. What lies far from "
+        "heads behind that layer still hit that follow them. Points that are lost beyond what "
+        "directions as wide take, with 95 % intervals. What lies far from "
         "zero hangs together with what was erased; such a cost is not that property's alone."
     )
 
@@ -47,10 +48,15 @@ class CausalOthers:
             rows.partition_by("subject", as_dict=True, maintain_order=True).items()
         ):
             order = part.sort("value", descending=True)["name"].to_list()
-            spec = differences(part, order, "points lost beyond a random subspace", 100, names=400)
+            spec = differences(part, order, "points lost beyond directions as wide", 100, names=400)
             of = f", {subject}" if rows["subject"].n_unique() > 1 else ""
             charts.append(
-                Chart(name=f"causal-others-{place}", title=f"Lost beyond chance{of}", spec=spec, wide=True)
+                Chart(
+                    name=f"causal-others-{place}",
+                    title=f"Lost beyond directions as wide{of}",
+                    spec=spec,
+                    wide=True,
+                )
             )
         return Figure(answer="\n".join(_answers(rows)), charts=charts, table=_table(rows))
 
@@ -64,7 +70,7 @@ def _rows(run: RunData) -> pl.DataFrame:
     ]
     if not layers:
         return pl.DataFrame()
-    where = (pl.col("control") == "random") & (pl.col("method") == ERASE)
+    where = (pl.col("control") == WIDE) & (pl.col("method") == ERASE)
     rows = run.scores(metrics=["gain", "hits_excess"], lens=LENS, controls=True, where=where)
     heads = rows.filter((pl.col("metric") == "hits_excess") & dimensions_named()).with_columns(
         erased=pl.col("task"), what=pl.lit(HEADS)
@@ -90,7 +96,7 @@ def _answers(rows: pl.DataFrame) -> Iterator[str]:
     for row in rows.sort("value", descending=True).iter_rows(named=True):
         if not no_verdict(row) and row["ci_low"] > 0:
             of = f"{row['subject']}, " if several else ""
-            yield f"{of}{row['name']} lose {_points(row)} points more than with a random subspace."
+            yield f"{of}{row['name']} lose {_points(row)} points more than with directions as wide."
 
 
 def _points(row: Mapping[str, Any]) -> str:
@@ -106,7 +112,7 @@ def _table(rows: pl.DataFrame) -> Table:
             Column(title="Erased", value=lambda row: NAMES.get(row["erased"], row["erased"])),
             Column(title="At layer", value="layer", format=COUNT),
             Column(title="What is measured", value="what"),
-            *scored("Lost beyond a random subspace, points", digits=1, scale=100),
+            *scored("Lost beyond directions as wide, points", digits=1, scale=100),
         ],
         rows=rows.sort("erased", "value", descending=[False, True]),
     )

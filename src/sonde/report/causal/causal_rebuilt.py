@@ -1,4 +1,4 @@
-"""What probes still find behind an erasure, at the layer itself and at later ones."""
+"""What probes still find behind an erasure in functions that its map never saw, by layer."""
 
 from __future__ import annotations
 
@@ -25,24 +25,21 @@ class CausalRebuilt:
     lens = LENS
     order = 352
     caption = (
-        "Share of the tested examples that a new probe gets right whose states were read at one layer (a "
-        "column) after the property was erased at another (a row). On the diagonal the property was just "
-        "erased; to the right of it what later layers rebuild from elsewhere. In the first row, nothing was "
-        "erased."
+        "Share of the examples that a new probe gets right whose states were read at one layer (a column) "
+        "after the property was erased at another (a row). Probes are trained and tested, fold by fold, on "
+        "functions that the map was not fitted to: on the others they are at the commonest class by "
+        "construction. On the diagonal the property was just erased; to the right of it what later layers "
+        "rebuild from elsewhere. In the first row, nothing was erased."
     )
 
     def draw(self, run: RunData) -> Figure | None:
         """One map a property, model and language."""
         every = run.every_score.filter(pl.col("lens") == LENS)
         rows = rebuilt_of(every)
-        own = rows.filter(pl.col("control").is_null())
-        if own.is_empty():
+        rows = rows.filter(pl.col("dimensions").list.len() == 1)
+        both = rows.filter(pl.col("control").is_null())
+        if not (both["erased"] >= 0).any():
             return None
-        plain = every.filter(
-            (pl.col("metric") == "accuracy") & pl.col("control").is_null()
-            & (pl.col("dimensions").list.len() == 0) & pl.col("layer").is_not_null()
-        ).with_columns(erased=pl.lit(-1, pl.Int32))  # fmt: skip
-        both = pl.concat([plain, own], how="diagonal_relaxed")
         names = {model.name: model.label for model in run.models}
         charts: list[Chart] = []
         said: list[str] = []
@@ -58,11 +55,15 @@ class CausalRebuilt:
                 ]
             )
             charts.append(Chart(name=f"causal-rebuilt-{place}", title=f"Probes, {of}", spec=_spec(part)))
-            said.append(_sentence(of, part))
+            common = rows.filter(
+                (pl.col("control") == "majority") & (pl.col("model") == model)
+                & (pl.col("language") == language) & (pl.col("task") == task)
+            )  # fmt: skip
+            said.append(_sentence(of, part, common))
         return Figure(answer="\n".join(filter(None, said)), charts=charts, table=_table(rows))
 
 
-def _sentence(of: str, rows: pl.DataFrame) -> str:
+def _sentence(of: str, rows: pl.DataFrame, common: pl.DataFrame) -> str:
     """What the last layer gives away after an erasure in the middle."""
     last = int(rows["layer"].max())  # type: ignore[arg-type]
     middle = last // 2
@@ -74,10 +75,11 @@ def _sentence(of: str, rows: pl.DataFrame) -> str:
     }  # fmt: skip
     if any(part.is_empty() for part in at.values()):
         return ""
-    value = {name: f"{number(100 * part['value'][0], 1)} %" for name, part in at.items()}
+    value = {name: f"{with_interval(part.row(0, named=True), 100, 1)} %" for name, part in at.items()}
+    least = "".join(f" (the commonest class {number(100 * row, 1)} %)" for row in common["value"][:1])
     return (
-        f"{of}: erased at layer {middle}, a new probe finds {value['itself']} there and {value['later']} at "
-        f"layer {last}, where it finds {value['before']} with nothing erased."
+        f"{of}: erased at layer {middle}, a new probe finds {value['itself']} there{least} and "
+        f"{value['later']} at layer {last}, where it finds {value['before']} with nothing erased."
     )
 
 
@@ -112,8 +114,10 @@ def _table(rows: pl.DataFrame) -> Table:
         summary="Every layer erased and read, in % of the tested examples",
         columns=[
             Column(title="Property", value=lambda row: NAMES.get(row["task"], row["task"])),
-            Column(title="Erased", value=lambda row: row["control"] or "the property"),
-            Column(title="At layer", value="erased", format=COUNT),
+            Column(title="What", value=lambda row: "commonest class" if row["control"] else "probe"),
+            Column(
+                title="Erased at layer", value=lambda row: row["erased"] if row["erased"] >= 0 else "none"
+            ),
             Column(title="Read at", value="layer", format=COUNT),
             *scored("Right, %", digits=1, scale=100),
         ],

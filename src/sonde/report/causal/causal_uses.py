@@ -1,31 +1,21 @@
-"""What the model uses and what it merely holds: the cost of erasing each property, by layer."""
+"""What the model uses, what it merely holds and what lies between: what erasing each property costs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import altair as alt
 import polars as pl
 
-from sonde.lenses.causal.findings import (
-    ABLATE,
-    ERASE,
-    HELD,
-    NAMES,
-    NEITHER,
-    OPEN,
-    USED,
-    Erased,
-    erased_of,
-    lead,
-)
+from sonde.lenses.causal.findings import ABLATE, ERASE, NAMES, Erased, bits, erased_of, lead
+from sonde.lenses.causal.verdicts import BETWEEN, CONTROLS, HELD, NEITHER, OPEN, USED
 from sonde.report._drawing.charts import specification
 from sonde.report._shared.numbers import no_verdict, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import REASON, dimension, dimensions_are
-from sonde.results.formats import COUNT
+from sonde.results.formats import COUNT, PValue
 from sonde.results.scores import LEFT_OUT
 from sonde.results.tables import Column, estimate
 
@@ -33,50 +23,62 @@ LENS = "causal"
 
 _SAID = {
     USED: "used",
+    BETWEEN: "between: it costs something, and not surely more than every control",
     HELD: "held, and not seen to be used",
     NEITHER: "not found by a probe, and not seen to be used",
     OPEN: "no verdict",
 }
 
 
+ALIKE = 0.2
+"""Overlap of draws above which they are hardly different subspaces."""
+
+
 class CausalUses:
-    """Excess over a random subspace by layer, a colour a property."""
+    """Costs by layer, a colour a property; and at one layer beside those of all controls."""
 
     title = "Interventions: used or merely held"
     lens = LENS
     order = 350
     caption = (
-        "How many bits a subword more it costs to erase a property from the states of a layer than to erase "
-        "a random subspace of the same rank and mean squared change, with 95 % intervals clustered as the "
-        "code is, and over the random subspaces drawn, on functions that nothing was fitted to or chosen on. "
-        "Above zero, by 1 % of its surprisal or more, the model uses, from that layer on, what was "
-        "erased; where it costs less than that, what a probe finds there is held and not seen to be used, by "
-        "this model in this way: another route may hold it too. A hollow dot rests on too little for a "
-        "verdict. The layer that speaks for a property was chosen on validation."
+        "How many bits per subword it costs to erase a property from the states of a layer, with 95 % "
+        "intervals clustered as the code is, on functions that nothing was fitted to or chosen on; and at "
+        "the layer that speaks for a property, chosen on validation, what erasing other things costs "
+        "there: their intervals hold how far draws lie apart. Used is what a probe surely finds there and "
+        "what costs surely more than every control, by 1 % of the surprisal or more beyond labels that say "
+        "nothing. Held is what a probe finds and what surely costs less than 1 %, to this model in this "
+        "way: another route may hold it too. A hollow dot rests on too little for a verdict."
     )
 
     def draw(self, run: RunData) -> Figure | None:
-        """One chart a model and language."""
+        """Charts a model and language."""
         found = erased_of(run.every_score.filter(pl.col("lens") == LENS))
         if not found:
             return None
         names = {model.name: model.label for model in run.models}
-        rows = run.scores(metrics=["excess"], where=dimensions_are({}), lens=LENS, controls=True).filter(
-            (pl.col("control") == "random") & (pl.col("split") == "test") & (pl.col("method") == ERASE)
-        )
-        charts = [
-            Chart(
-                name=f"causal-uses{f'-{place}' if place else ''}",
-                title=f"Bits beyond a random subspace, {_about(run, names[model], language)}",
-                spec=_spec(rows.filter((pl.col("model") == model) & (pl.col("language") == language))),
-                wide=True,
+        where = pl.col("control").is_null() & (pl.col("split") == "test") & (pl.col("method") == ERASE)
+        rows = run.scores(metrics=["bits"], where=dimensions_are({}) & where, lens=LENS, controls=True)
+        charts: list[Chart] = []
+        for place, (model, language, held) in enumerate(found):
+            about, ending = _about(run, names[model], language), f"-{place}" if place else ""
+            mine = rows.filter((pl.col("model") == model) & (pl.col("language") == language))
+            charts.append(
+                Chart(
+                    name=f"causal-uses{ending}",
+                    title=f"Bits that erasing costs, by layer, {about}",
+                    spec=_by_layer(mine),
+                    wide=True,
+                )
             )
-            for place, (model, language, _) in enumerate(found)
-        ]
+            if any(one.controls for one in held):
+                title = f"At the layer chosen, beside controls, {about}"
+                charts.append(
+                    Chart(name=f"causal-controls{ending}", title=title, spec=_beside(held), wide=True)
+                )
         said = [lead(_about(run, names[model], language), held) for model, language, held in found]
         return Figure(
             lead=said[0], answer="\n".join(_answers(run, found, names)), charts=charts,
-            table=_table(run, found, names), notes=list(_notes(run)),
+            table=_table(run, found, names), notes=[*_subspaces(found), *_notes(run)],
         )  # fmt: skip
 
 
@@ -92,19 +94,33 @@ def _answers(
             yield lead(_about(run, names[model], language), held)
         for one in held:
             where = ""
-            if one.apart is not None:
+            if one.construct:
                 where = (
-                    f" Where it costs the most by validation, in {one.construct}, it is "
-                    f"{with_interval(one.apart, 1, 3)} bits further than elsewhere."
+                    f" In {one.construct}, chosen on validation, it costs {bits(one.apart)} bits further "
+                    "beyond directions as wide than elsewhere."
                 )
             why = f": {one.why}" if one.why else ""
-            beyond = f"{with_interval(one.excess, 1, 3)} bits beyond a random subspace at layer {one.layer}"
+            costs = f"erased at layer {one.layer} it costs {bits(one.bits)} bits per subword"
             yield (
-                f"{_about(run, names[model], language)}, {one.name}: {_SAID[one.kind]}{why}; {beyond}.{where}"
+                f"{_about(run, names[model], language)}, {one.name}: {_SAID[one.kind]}{why}; {costs}.{where}"
             )
 
 
-def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+def _subspaces(found: list[tuple[str, str, list[Erased]]]) -> Iterator[str]:
+    """How alike draws of subspaces are, and how far they move states."""
+    for _, _, held in found:
+        for one in held:
+            for kind, row in one.overlap.items():
+                moved = one.realised.get(kind)
+                said = f"{one.name}, {CONTROLS[kind]}: {row['n']} draws overlap by {row['value']:.2f}"
+                if row["value"] > ALIKE:
+                    said += f", more than the {ALIKE} up to which they are different subspaces"
+                if moved is not None:
+                    said += f", and move states {with_interval(moved, 1, 2)} times as far as the erasure does"
+                yield f"{said}."
+
+
+def _by_layer(rows: pl.DataFrame) -> dict[str, Any]:
     records = [
         {
             "property": NAMES.get(row["task"], row["task"]),
@@ -112,7 +128,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
             "value": row["value"],
             "low": row["ci_low"],
             "high": row["ci_high"],
-            "reading": with_interval(row, 1, 3),
+            "reading": bits(row),
             "few": no_verdict(row),
             "n": row["n"],
         }
@@ -129,21 +145,52 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
             alt.Tooltip("n:Q", format=",", title="subwords"),
         ],
     )
-    y = alt.Y("value:Q", title="bits a subword beyond a random subspace")
+    return specification(alt.layer(*_dots(base, "bits per subword")).properties(height=260))
+
+
+def _dots(base: alt.Chart, title: str) -> list[alt.Chart]:
+    y = alt.Y("value:Q", title=title)
     zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(y="zero:Q")
-    layers = [
+    return [
         zero,
-        base.mark_rule(style="spread", clip=True).encode(
-            y=alt.Y("low:Q", title="bits a subword beyond a random subspace"), y2="high:Q"
-        ),
+        base.mark_rule(style="spread", clip=True).encode(y=alt.Y("low:Q", title=title), y2="high:Q"),
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(y=y),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(y=y),
     ]
-    return specification(alt.layer(*layers).properties(height=260))
+
+
+def _beside(held: list[Erased]) -> dict[str, Any]:
+    erased = "the property"
+    records = [
+        {
+            "what": erased if name is None else CONTROLS[name],
+            "property": f"{one.name}, layer {one.layer}",
+            "value": row["value"],
+            "low": row["ci_low"],
+            "high": row["ci_high"],
+            "reading": bits(row),
+            "few": no_verdict(row),
+        }
+        for one in held
+        for name, row in {None: one.bits, **one.controls}.items()
+        if name is None or name in CONTROLS
+    ]
+    order = [erased, *CONTROLS.values()]
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=alt.X("property:N", title=None, sort=None, axis=alt.Axis(labelAngle=0)),
+        xOffset=alt.XOffset("what:N", sort=order),
+        color=alt.Color("what:N", title="erased", sort=order),
+        tooltip=[
+            alt.Tooltip("what:N", title="erased"),
+            alt.Tooltip("property:N", title=" "),
+            alt.Tooltip("reading:N", title="bits"),
+        ],
+    )
+    return specification(alt.layer(*_dots(base, "bits per subword")).properties(height=260))
 
 
 def _table(run: RunData, found: list[tuple[str, str, list[Erased]]], names: dict[str, str]) -> Table:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"of": _about(run, names[model], language), "one": one}
         for model, language, held in found
         for one in held
@@ -157,24 +204,44 @@ def _table(run: RunData, found: list[tuple[str, str, list[Erased]]], names: dict
             Column(
                 title="Layer", value=lambda row: row["one"].layer, format=COUNT, help="Chosen on validation."
             ),
-            *_estimate("Erased, bits", "bits", 3),
-            *_estimate("Random subspace, bits", "random", 3),
-            *_estimate("Difference, bits", "excess", 3),
-            *_estimate("Right subwords lost beyond a random subspace, points", "answers", 2, 100),
-            *_estimate("Probe, %", "accuracy", 1, 100),
-            *_estimate("Commonest class, %", "majority", 1, 100),
-            Column(title="Subwords", value=lambda row: row["one"].excess["n"], format=COUNT),
+            *_estimate("Erased, bits", lambda one: one.bits, 3),
+            *(
+                column
+                for name, words in CONTROLS.items()
+                if any(name in row["one"].controls or name in row["one"].excess for row in rows)
+                for column in _beyond(name, words)
+            ),
+            Column(
+                title="p, adjusted",
+                value=lambda row: row["one"].p_adjusted,
+                format=PValue(),
+                help="That it exceeds not all its controls; Benjamini-Hochberg over all that the run asked.",
+            ),
+            *_estimate(
+                "Right subwords lost beyond directions as wide, points", lambda one: one.answers, 2, 100
+            ),
+            *_estimate("Probe, %", lambda one: one.accuracy, 1, 100),
+            *_estimate("Commonest class, %", lambda one: one.majority, 1, 100),
+            Column(title="Subwords", value=lambda row: row["one"].bits["n"], format=COUNT),
         ],
         rows=rows,
     )
 
 
-def _estimate(title: str, name: str, digits: int, scale: float = 1.0) -> tuple[Column, Column]:
+def _beyond(name: str, words: str) -> Iterator[Column]:
+    """What a control costs, and by how much the property exceeds it."""
+    yield from _estimate(f"Erased {words}, bits", lambda one: one.controls.get(name), 3)
+    yield from _estimate(f"Beyond {words}, bits", lambda one: one.excess.get(name), 3)
+
+
+def _estimate(
+    title: str, value: Callable[[Erased], Any], digits: int, scale: float = 1.0
+) -> tuple[Column, Column]:
     return estimate(
         title,
         digits,
         scale,
-        key=lambda row: getattr(row["one"], name),
+        key=lambda row: value(row["one"]),
         interval=f"Interval of: {title.rpartition(',')[0].lower()}",
     )
 

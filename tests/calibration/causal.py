@@ -42,7 +42,7 @@ DRAWS, SHORT = 20, 1
 _FUNCTIONS, _LONGEST, _MEASURED = 150, 900, 60
 """Functions of the standard library, their characters at most, and those that costs are measured on."""
 
-_STRINGS = 160
+_STRINGS: dict[Kind, int] = {"halves": 160, "orders": 400, "rivals": 160}
 _NAMED = 0.9
 """Share of the draws in which what was planted is named rightly."""
 
@@ -69,7 +69,7 @@ def run(draws: int, seed: int) -> list[Row]:
 
 
 def _planted(kind: Kind, labels: Callable[[list[Prepared]], Labels], seed: int) -> dict[str, str]:
-    items = some_items(_STRINGS, kind, seed)
+    items = some_items(_STRINGS[kind], kind, seed)
     return _kinds(planted(kind), items, labels(items), {"methods": ("erase",)}, seed)
 
 

@@ -43,6 +43,12 @@ ALPHABETS = {
 }
 """Letters, signs and answers; words and signs of the others are cut apart by every rule."""
 
+SEEDS = {"orders": 3}
+"""Where training may end in several ways: this model keeps the order where nothing as wide matters."""
+
+WIDER = 5.0
+"""How much longer signs begin than other tokens, where there are orders: much else is as wide as these."""
+
 RIVALS, PAIRED = "[]", ("{}", "()")
 """Second letters, and the answers that each of them has."""
 
@@ -94,7 +100,7 @@ def _with_rivals(rng: np.random.Generator) -> str:
 @functools.lru_cache(maxsize=4)
 def planted(kind: Kind = "plain") -> LoadedModel:
     """A decoder of two layers that has learned the strings."""
-    torch.manual_seed(0)
+    torch.manual_seed(SEEDS.get(kind, 0))
     torch.set_num_threads(1)
     model = transformers.LlamaForCausalLM(
         transformers.LlamaConfig(
@@ -108,6 +114,9 @@ def planted(kind: Kind = "plain") -> LoadedModel:
             away = torch.nn.functional.normalize(torch.randn(32), dim=0)
             for sign in alphabet(kind)[1]:
                 model.model.embed_tokens.weight[ord(sign)] += APART * away * (1 if _half(sign) else -1)
+    if kind == "orders":
+        with torch.no_grad():
+            model.model.embed_tokens.weight[[ord(sign) for sign in alphabet(kind)[1]]] *= WIDER
     steps = 400
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 6e-3, total_steps=steps)

@@ -248,7 +248,7 @@ def test_the_headline_says_what_is_used_and_what_is_held(erased: Ran) -> None:
 
 def test_a_property_of_the_whole_is_used_beyond_its_surface(tmp_path: Path) -> None:
     """The order of a string decides what comes next, and no count of its words tells it."""
-    items = some_items(160, "orders")
+    items = some_items(400, "orders")
     ran = run_lens(planted("orders"), items, orders_of(items), {"methods": ("erase",)}, tmp_path)
     ((_, _, (one,)),) = erased_of(scores_frame(ran.scores))
     assert (one.task, one.kind) == (ORDER, "used")

@@ -207,7 +207,9 @@ def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
 
 def _chosen(edges: pl.DataFrame) -> dict[str, tuple[int, int]]:
     """For the relations with the most edges, the head that hits the most of them."""
-    sizes = edges.group_by("subject").agg(pl.col("n").sum()).filter(pl.col("n") >= FEWEST)
+    sizes = (
+        edges.group_by("subject", maintain_order=True).agg(pl.col("n").sum()).filter(pl.col("n") >= FEWEST)
+    )
     most = sizes.sort(["n", "subject"], descending=[True, False])["subject"].to_list()[:RELATIONS]
     found: dict[str, tuple[int, int]] = {}
     for relation in most:

@@ -73,9 +73,13 @@ def effects_of(
         .join(side, on="item_id")
         .join(scoring.items.select("item_id", "cluster"), on="item_id")
     )
-    each = rows.group_by(*_KEYS, "kind").agg(pl.col("delta").mean())
+    each = rows.group_by(*_KEYS, "kind", maintain_order=True).agg(pl.col("delta").mean())
     control = pl.col("kind").str.split(" ").list.first()
-    mean = each.filter(control != pl.col("kind")).group_by(*_KEYS, kind=control).agg(pl.col("delta").mean())
+    mean = (
+        each.filter(control != pl.col("kind"))
+        .group_by(*_KEYS, kind=control, maintain_order=True)
+        .agg(pl.col("delta").mean())
+    )
     kinds = pl.concat([each, mean.select(each.columns)])
     return kinds.pivot("kind", index=list(_KEYS), values="delta").sort(_KEYS)
 

@@ -224,7 +224,7 @@ def _subspaces(fits: Fits, scoring: Scoring, task: str, template: Score) -> Iter
         scoring.observations.filter((pl.col("what") == MOVED) & (pl.col("subject") == task))
         .select("item_id", "kind", "after").collect()
         .with_columns(control=pl.col("kind").str.split(" ").list.first())
-        .group_by("item_id", "control").agg(pl.col("after").mean())
+        .group_by("item_id", "control", maintain_order=True).agg(pl.col("after").mean())
         .join(scoring.items.select("item_id", "cluster"), on="item_id")
         .pivot("control", index=["item_id", "cluster"], values="after").sort("item_id")
     )  # fmt: skip

@@ -234,7 +234,9 @@ def _first_layers(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
     last = pl.col("layer").max()
     settled = pl.col("settled").filter(pl.col("layer") == last).sum()
     before = pl.col("settled").filter(pl.col("layer") < last).sum()
-    first = rows.group_by("item_id", "cluster", "group").agg(first=last * settled - before, settled=settled)
+    first = rows.group_by("item_id", "cluster", "group", maintain_order=True).agg(
+        first=last * settled - before, settled=settled
+    )
     asked = [Mean("first_layer", pl.col("first"), "nonnegative", per=pl.col("settled"))]
     some = first.filter(pl.col("settled") > 0)
     yield from means(some, asked, template)

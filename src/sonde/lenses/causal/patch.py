@@ -123,7 +123,11 @@ def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
     """The cells with the largest attributed effect on the training split, behind all but the last layer."""
     train = [item for item, side in splits.items() if side == "train"]
     rows = scoring.observations.filter((pl.col("what") == CELL) & pl.col("item_id").is_in(train))
-    effect = rows.group_by("kind", "layer", "subject").agg(pl.col("guess").sum().abs()).collect()
+    effect = (
+        rows.group_by("kind", "layer", "subject", maintain_order=True)
+        .agg(pl.col("guess").sum().abs())
+        .collect()
+    )
     inner = effect.filter(pl.col("layer") < pl.col("layer").max())
     chosen = inner.sort("guess", "kind", "layer", "subject", descending=[True, False, False, False])
     most = read_options(scoring.settings).patched_cells

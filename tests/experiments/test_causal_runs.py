@@ -16,20 +16,20 @@ from tests.denoisers import save_bart, save_t5
 from tests.experiments.conftest import save_decoder
 from tests.lenses.test_finetune import save_encoder
 
-MODULES = (
-    *("calendar", "cmd", "code", "csv", "difflib", "dis"),
-    *("filecmp", "fnmatch", "glob", "gzip", "heapq", "pdb"),
-)
+MODULES = 64
+"""Modules of the standard library: a map is fitted to twenty effective clusters at least."""
+
 METHODS = ("erase", "ablate", "patch", "logit_lens")
-LIMIT = 60
+LIMIT = 130
 
 
 @pytest.fixture(scope="module")
 def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("code")
-    for name in MODULES:
-        (root / name).mkdir()
-        shutil.copy(Path(sysconfig.get_path("stdlib"), f"{name}.py"), root / name)
+    library = sorted(Path(sysconfig.get_path("stdlib")).glob("[a-z]*.py"))
+    for path in [one for one in library if one.stat().st_size > 6_000][:MODULES]:
+        (root / path.stem).mkdir()
+        shutil.copy(path, root / path.stem)
     return root
 
 

@@ -64,8 +64,8 @@ def code(tmp_path: Path) -> Path:
         (["list", "models", "--for", "probes"], "unknown lens 'probes'; did you mean 'probe'?"),
         (["list", "tasks", "--for", "probe"], "only models are listed for a lens"),
         (["report", "/nowhere"], "no run here"),
-        (["align", "/nowhere.py"], "No such file"),
-        (["pretrain", "/nowhere.toml"], "no such file"),
+        (["align", "/nowhere.py"], "no such file"),
+        (["pretrain", "/nowhere.toml"], "No such file"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )

@@ -41,6 +41,9 @@ IDIOMS: Mapping[str, str] = {
 
 
 REVIEWED: Mapping[str, str] = {
+    "each at a lower level, at worst 0.05": "a bound, from the correction for many tests",
+    "least size of": "the name of an option",
+    "--least {}": "the name of an option",
     "the strongest first": "heading of a table that is sorted by its column",
     "the smallest difference that would be found": "a bound, from the sample's design",
     "Least expected subwords": "single places of one text, which are read and not estimated",

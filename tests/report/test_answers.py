@@ -149,7 +149,7 @@ def test_the_best_of_four_controls_beats_an_equal_model_in_few_draws(lower: bool
         chosen = min(gains, key=lambda gain: sign * gain)
         gain = {
             "value": chosen, "ci_low": chosen - 2.045, "ci_high": chosen + 2.045, "df": 29.0,
-            "effective_clusters": 30.0, "n_eff": None, "seeds": None,
+            "effective_clusters": 30.0, "n_eff": None, "seeds": None, "metric": "nats", "ci_method": None,
         }  # fmt: skip
         kind, _ = concluded({}, {}, gain, lower=lower, among=4)
         worse += kind == BELOW

@@ -225,7 +225,8 @@ def test_the_first_screen_goes_by_the_paired_excess_and_else_by_the_last_layer(t
     scores_frame(layers).write_parquet(RunDirectory(root).scores)
     (found,) = first_screen(RunData(root))
     assert found.verdict == (
-        "Last layers beat how frequent a subword is in training: 3.00 against 9.00 bits a subword"
+        "Last layers beat how frequent a subword is in training: "
+        "3.00 [2.90, 3.10] against 9.00 [8.80, 9.20] bits a subword"
     )
 
 

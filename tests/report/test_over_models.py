@@ -33,8 +33,8 @@ def of_model(model: str, learned: float, other: float) -> Iterable[Score]:
     yield score(model, "surprisal", "bits_per_byte", 3 - learned)
     best = {"task": "idn", "dimensions": dims(selection="best")}
     yield score(model, "causal", "bits", 5.0, **best)
-    yield score(model, "causal", "bits", 5.0 - learned, control="random", **best)
-    yield score(model, "causal", "excess", learned, control="random", **best)
+    yield score(model, "causal", "bits", 5.0 - learned, control="uniform", **best)
+    yield score(model, "causal", "excess", learned, control="uniform", **best)
     yield score(model, "surprisal", "preferred", other, task="wrong_operator")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from sonde.base.fingerprint import fingerprint_rows
 
+if TYPE_CHECKING:
+    import polars as pl
+
 _BATCH = 10_000
-_SCHEMA = {"path": pl.String, "hash": pl.Binary}
 
 
 class FileHashes:
@@ -30,6 +31,8 @@ class FileHashes:
 
     def of(self, paths: Iterable[str]) -> dict[str, str]:
         """The hashes of some files, as far as they are known."""
+        import polars as pl
+
         wanted = list(paths)
         return dict(self._rows(self._whole().filter(pl.col("path").is_in(wanted))))
 
@@ -38,10 +41,15 @@ class FileHashes:
         return fingerprint_rows(self._rows(self._whole().sort("path")))
 
     def _pack(self) -> None:
-        self._frames.append(pl.DataFrame(self._new, _SCHEMA, orient="row"))
+        import polars as pl
+
+        schema = {"path": pl.String, "hash": pl.Binary}
+        self._frames.append(pl.DataFrame(self._new, schema, orient="row"))
         self._new = []
 
     def _whole(self) -> pl.DataFrame:
+        import polars as pl
+
         self._pack()
         self._frames = [pl.concat(self._frames)]
         return self._frames[0]

@@ -1,4 +1,7 @@
-"""The content hash of every file of a corpus, of which there may be millions."""
+"""The content hash of every file of a corpus, of which there may be millions.
+
+A corpus of few files is held as it comes, so that it needs no table library.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,17 @@ class FileHashes:
 
     def of(self, paths: Iterable[str]) -> dict[str, str]:
         """The hashes of some files, as far as they are known."""
+        wanted = set(paths)
+        if not self._frames:
+            return {path: content.hex() for path, content in self._new if path in wanted}
         import polars as pl
 
-        wanted = list(paths)
-        return dict(self._rows(self._whole().filter(pl.col("path").is_in(wanted))))
+        return dict(self._rows(self._whole().filter(pl.col("path").is_in(list(wanted)))))
 
     def corpus_hash(self) -> str:
         """Hash of all paths and hashes, in whatever order they came."""
+        if not self._frames:
+            return fingerprint_rows((path, content.hex()) for path, content in sorted(self._new))
         return fingerprint_rows(self._rows(self._whole().sort("path")))
 
     def _pack(self) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sonde.corpora._corpus import Given, Intake, SourceFile, Tag
 from sonde.corpora._decode import is_usable
 from sonde.corpora._entries import named_file
 from sonde.corpora._labelled_columns import LabelColumns, TableQuery
-from sonde.corpora._labelled_rows import LabelledTable, LabelledText, PlaceLabel
-from sonde.corpora._own_classes import OwnClass, own_classes
 from sonde.corpora._table import open_table
 from sonde.languages import LANGUAGES
+
+if TYPE_CHECKING:
+    from sonde.corpora._labelled_rows import LabelledTable, LabelledText, PlaceLabel
+    from sonde.corpora._own_classes import OwnClass
 
 _TASKS = {"text": "labelled", "span": "labelled_spans", "pair": "labelled_pairs"}
 """The task that takes the labels, by what a row labels."""
@@ -57,6 +60,10 @@ class OwnTable:
             UsageError: The query is none, or the file of another kind.
             InputError: The file cannot be read, lacks a column, or holds no label that could be learned.
         """
+        # Imported here, so that a list of corpora waits for no table library.
+        from sonde.corpora._labelled_rows import LabelledTable
+        from sonde.corpora._own_classes import own_classes
+
         path, columns = _opened(argument)
         corpus = f"labelled:{argument}"
         table = LabelledTable(lambda: open_table(path, corpus), columns, corpus, intake)

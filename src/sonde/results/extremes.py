@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import stdtrit
 
+from sonde.results.formats import join_names
 from sonde.results.intervals import LEVEL
 from sonde.results.verdict import verdict_allowed
 
@@ -157,10 +158,8 @@ def list_names(names: Sequence[str], shown: int = _LISTED) -> str:
     >>> list_names(["a"]), list_names(["a", "b", "c"]), list_names(["a", "b", "c", "d", "e"])
     ('a', 'a, b and c', 'a, b, c and 2 others')
     """
-    if len(names) == 1:
-        return names[0]
     if len(names) <= shown:
-        return f"{', '.join(names[:-1])} and {names[-1]}"
+        return join_names(names)
     rest = len(names) - shown
     return f"{', '.join(names[:shown])} and {rest} other{'s' * (rest > 1)}"
 
@@ -168,8 +167,8 @@ def list_names(names: Sequence[str], shown: int = _LISTED) -> str:
 def list_layers(layers: Iterable[int]) -> str:
     """Join layers for a sentence, runs of them as ranges.
 
-    >>> list_layers([3]), list_layers([6, 3, 4, 5]), list_layers([0, 2, 3])
-    ('layer 3', 'layers 3 to 6', 'layers 0 and 2 to 3')
+    >>> list_layers([3]), list_layers([6, 3, 4, 5]), list_layers([0, 2, 3]), list_layers([0, 1, 2, 4])
+    ('layer 3', 'layers 3 to 6', 'layers 0 and 2 to 3', 'layers 0 to 2 and 4')
     """
     runs: list[list[int]] = []
     for layer in sorted(set(layers)):
@@ -179,7 +178,7 @@ def list_layers(layers: Iterable[int]) -> str:
             runs.append([layer])
     named = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
     several = sum(map(len, runs)) > 1
-    return f"layer{'s' * several} {list_names(named, shown=len(named))}"
+    return f"layer{'s' * several} {join_names(named)}"
 
 
 def describe_extreme(

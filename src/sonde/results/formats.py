@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -48,6 +48,15 @@ def legible(text: str) -> str:
     "'a\\u241b[0m\\u2400\\n\\ufffd'"
     """
     return text if text.isprintable() else type(text)(text.translate(_PICTURES))
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Join names for a sentence.
+
+    >>> join_names(["a"]), join_names(["a", "b"]), join_names(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def number(value: float | None, digits: int = 2) -> str:

@@ -26,6 +26,7 @@ from sonde.lenses.causal.verdicts import (
     weakest,
 )
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+from sonde.results.formats import join_names
 from sonde.results.intervals import LEVEL
 from sonde.results.verdict import why_no_verdict
 from sonde.results.words import digits_of
@@ -218,24 +219,15 @@ def _upright(row: Row) -> Row:
     return {**row, "value": -row["value"], "ci_low": -row["ci_high"], "ci_high": -row["ci_low"]}
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names as a sentence has them.
-
-    >>> listed(["a", "b", "c"])
-    'a, b and c'
-    """
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
 def lead(model: str, found: Sequence[Erased]) -> str:
     """What a model uses, what lies between and what it merely holds, with the numbers and their controls."""
     told: list[str] = []
     for kind, (verb, sentence) in _SAID.items():
         mine = [one for one in found if one.kind == kind]
         if mine:
-            names, said = listed([one.name for one in mine]), "; ".join(map(sentence, mine))
+            names, said = join_names([one.name for one in mine]), "; ".join(map(sentence, mine))
             told.append(f"{'It' if told else model} {verb} {names}: {said}.")
-    rest = listed([f"{one.name} ({one.why})" for one in found if one.kind not in _SAID] or [""])
+    rest = join_names([f"{one.name} ({one.why})" for one in found if one.kind not in _SAID] or [""])
     if not told:
         return f"No verdict on whether {model} uses what it knows: {rest}."
     return " ".join([*told, *([f"No verdict on {rest}."] if rest else [])])
@@ -250,7 +242,7 @@ def cost(one: Erased) -> str:
 
 
 def _used(one: Erased) -> str:
-    beside = listed(
+    beside = join_names(
         [f"{CONTROLS[name]} {bits(row)}" for name, row in one.controls.items() if name in CONTROLS]
     )
     least = weakest(one.excess)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
 
 from sonde.results.dimensions import dimensions_are, dimensions_named
+from sonde.results.extremes import list_layers
 from sonde.results.formats import with_interval
 from sonde.results.words import standing
 
@@ -49,7 +50,7 @@ def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
     )
     for row in _overall(rows, "bits").filter(pl.col("control") == "unigram").iter_rows(named=True):
         beaten = [layer for layer, one in bits.items() if _below(one, row)]
-        where = f"surely above that of {_layers(beaten)}" if beaten else "surely above that of no layer"
+        where = f"surely above that of {list_layers(beaten)}" if beaten else "surely above that of no layer"
         said += f"; by frequency alone {with_interval(row)}, {where}"
     return f"{said}{standing(first[0])}."
 
@@ -94,12 +95,12 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
     if kept:
         said += (
             f"; the states of both variables' places surely bring back more than half of it at "
-            f"{_layers(kept)} ({with_interval(at['names'][max(kept)], 100, 0)} % at layer {max(kept)})"
+            f"{list_layers(kept)} ({with_interval(at['names'][max(kept)], 100, 0)} % at layer {max(kept)})"
         )
     moved = [layer for layer, row in at["place"].items() if _mostly(row)]
     if moved:
         said += (
-            f"; those of where the model answers at {_layers(moved)} "
+            f"; those of where the model answers at {list_layers(moved)} "
             f"({with_interval(at['place'][min(moved)], 100, 0)} % at layer {min(moved)})"
         )
     else:
@@ -110,20 +111,3 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
 def _mostly(row: Mapping[str, Any]) -> bool:
     """Whether a share is surely more than a half."""
     return row["ci_low"] is not None and row["ci_low"] > 0.5
-
-
-def _layers(layers: Sequence[int]) -> str:
-    """Layers as a sentence has them.
-
-    >>> _layers([2]), _layers([0, 1, 2, 4])
-    ('layer 2', 'layers 0 to 2 and 4')
-    """
-    runs: list[list[int]] = []
-    for layer in sorted(layers):
-        if runs and layer == runs[-1][-1] + 1:
-            runs[-1].append(layer)
-        else:
-            runs.append([layer])
-    named = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
-    words = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
-    return f"layer{'s' * (len(layers) > 1)} {words}"

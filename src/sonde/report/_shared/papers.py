@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
+from sonde.results.formats import join_names
+
 _FIELD = re.compile(r"^  (\w+) = \{(.*)\},?$", re.MULTILINE)
 
 
@@ -39,7 +41,7 @@ def reference(key: str) -> str:
     """
     held = {name: re.sub(r"[{}]", "", value) for name, value in _FIELD.findall(entries()[key])}
     names = [" ".join(reversed(name.split(", "))) for name in held["author"].split(" and ")]
-    who = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    who = join_names(names)
     where = held.get("journal") or held["booktitle"]
     stop = "" if held["title"].endswith("?") else "."
     return f"{who} ({held['year']}). {held['title']}{stop} {where}."

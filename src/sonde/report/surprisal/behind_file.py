@@ -13,7 +13,7 @@ from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, observed
 from sonde.results.dimensions import dimension, dimensions_named
-from sonde.results.formats import Number
+from sonde.results.formats import Number, join_names
 from sonde.results.tables import CLUSTERS, MODEL, Column, N, estimate
 from sonde.results.verdict import why_no_verdict
 
@@ -166,8 +166,7 @@ def _of_calls(held: Mapping[str, Mapping[str, Any]]) -> str:
         for name, words in _CALLS.items()
         if name in held
     ]
-    listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    said = f"Subwords of calls change, in bits, {listed}."
+    said = f"Subwords of calls change, in bits, {join_names(parts)}."
     gap = held.get(_ORIGINS["internal-external"])
     if gap is None or no_verdict(gap):
         return said

@@ -228,7 +228,7 @@ class _Pool:
                 self._bury(actor, job, error)
                 self.hire(actor)
                 continue
-            except (errors.RayActorError, errors.OutOfMemoryError, errors.WorkerCrashedError) as error:
+            except _deaths(errors) as error:
                 self._bury(actor, job, error)
                 self.hire(self._idle.pop() if self._idle else None)
                 continue
@@ -307,10 +307,14 @@ class _Pool:
             self._waiting.appendleft(job)
 
 
+def _deaths(errors: Any) -> tuple[type[Exception], ...]:
+    """What Ray raises where an actor has died."""
+    return (errors.RayActorError, errors.OutOfMemoryError, errors.WorkerCrashedError)
+
+
 def _losses(errors: Any) -> tuple[type[Exception], ...]:
     """What Ray raises where one job has failed, or has lost its actor or its result."""
-    deaths = (errors.RayActorError, errors.OutOfMemoryError, errors.WorkerCrashedError)
-    return (errors.RayTaskError, errors.ObjectLostError, *deaths)
+    return (errors.RayTaskError, errors.ObjectLostError, *_deaths(errors))
 
 
 def _kill(ray: Any, actors: Iterable[Any], heartbeat: Heartbeat) -> None:

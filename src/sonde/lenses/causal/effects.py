@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from sonde.lenses._lens import Scoring
+from sonde.lenses.causal.fits import CONTROL
 from sonde.results import Mean, Score, means
 from sonde.results.dimensions import SELECTION
 
@@ -74,10 +75,9 @@ def effects_of(
         .join(scoring.items.select("item_id", "cluster"), on="item_id")
     )
     each = rows.group_by(*_KEYS, "kind", maintain_order=True).agg(pl.col("delta").mean())
-    control = pl.col("kind").str.split(" ").list.first()
     mean = (
-        each.filter(control != pl.col("kind"))
-        .group_by(*_KEYS, kind=control, maintain_order=True)
+        each.filter(pl.col("kind") != CONTROL)
+        .group_by(*_KEYS, kind=CONTROL, maintain_order=True)
         .agg(pl.col("delta").mean())
     )
     kinds = pl.concat([each, mean.select(each.columns)])

@@ -44,7 +44,7 @@ from sonde.lenses.causal.erase_fits import (
     draw,
 )
 from sonde.lenses.causal.erase_probes import ERASED, ERASED_PROPERTY, cross_fitted
-from sonde.lenses.causal.fits import Fits, FittedChange
+from sonde.lenses.causal.fits import CONTROL, Fits, FittedChange
 from sonde.lenses.causal.measured import add_effects, asking, constructs_of
 from sonde.lenses.causal.properties import PropertyExamples, subjects
 from sonde.lenses.causal.rows import Rows
@@ -97,7 +97,7 @@ def second_passes(
 
 def _locates(one: FittedChange) -> bool:
     """Whether a change has a part in choosing the construct where a property costs the most."""
-    return one.kind == LEACE or one.kind.startswith(draw(WIDE)[:-1])
+    return one.control in (LEACE, WIDE)
 
 
 def second_rows(
@@ -135,7 +135,7 @@ def _add_moved(
     """Add by how much maps move the states of a function where they are applied."""
     states, layers = place_states(places, captures), sorted({one.layer for one in fits.of(NAME)})
     for made in fits.of(NAME):
-        if made.subject not in states or made.kind.partition(" ")[0] not in (LEACE, UNIFORM, WIDE):
+        if made.subject not in states or made.control not in (LEACE, UNIFORM, WIDE):
             continue
         assert made.eraser is not None
         own, held = places[made.subject], states[made.subject][layers.index(made.layer)].astype(np.float64)
@@ -223,7 +223,7 @@ def _subspaces(fits: Fits, scoring: Scoring, task: str, template: Score) -> Iter
     moved = (
         scoring.observations.filter((pl.col("what") == MOVED) & (pl.col("subject") == task))
         .select("item_id", "kind", "after").collect()
-        .with_columns(control=pl.col("kind").str.split(" ").list.first())
+        .with_columns(control=CONTROL)
         .group_by("item_id", "control", maintain_order=True).agg(pl.col("after").mean())
         .join(scoring.items.select("item_id", "cluster"), on="item_id")
         .pivot("control", index=["item_id", "cluster"], values="after").sort("item_id")
@@ -232,7 +232,7 @@ def _subspaces(fits: Fits, scoring: Scoring, task: str, template: Score) -> Iter
         held = [
             _widened(one.eraser)
             for one in fits.of(NAME)
-            if one.subject == task and one.kind.partition(" ")[0] == kind and one.eraser is not None
+            if one.subject == task and one.control == kind and one.eraser is not None
         ]
         if not held:
             continue

@@ -46,6 +46,9 @@ FITS_SCHEMA = {
     "together": pl.Boolean,
 }
 
+CONTROL = pl.col("kind").str.split(" ").list.first()
+"""`FittedChange.control`, of rows."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedChange:
@@ -77,6 +80,11 @@ class FittedChange:
     def name(self) -> str:
         """What captures of it are called."""
         return "|".join((self.method, self.subject, self.kind, "" if self.together else str(self.layer)))
+
+    @property
+    def control(self) -> str:
+        """The kind of control that it is a draw of; of the change itself its kind."""
+        return self.kind.partition(" ")[0]
 
     @property
     def affine(self) -> Affine:

@@ -14,7 +14,7 @@ from sonde.capture.requests import ItemCapture, Prepared, WordAttention
 from sonde.lenses._lens import Scoring
 from sonde.lenses.causal.ablate import HEADS, edges_of, lookups_of
 from sonde.lenses.causal.ablate import NAME as ABLATE
-from sonde.lenses.causal.fits import Fits, FittedChange
+from sonde.lenses.causal.fits import CONTROL, Fits, FittedChange
 from sonde.lenses.causal.rows import Rows
 from sonde.results import Mean, Score, means
 
@@ -113,9 +113,7 @@ def score(
         .join(scoring.items.select("item_id", "cluster"), on="item_id")
     )
     plain = rows.filter(pl.col("method").is_null()).select("item_id", "group", before="hits")
-    changed = rows.filter(pl.col("subject") == task).with_columns(
-        kind=pl.col("kind").str.split(" ").list.first()
-    )
+    changed = rows.filter(pl.col("subject") == task).with_columns(kind=CONTROL)
     if plain.is_empty() or changed.is_empty():
         return
     keys = ["item_id", "cluster", "group", "layer", "n"]

@@ -95,14 +95,14 @@ def _distances(
     rows: Sequence[Row], comparisons: int
 ) -> tuple[Float[np.ndarray, " row"], Float[np.ndarray, " row"]]:
     """How far the ends of each interval lie from the value, as wide as so many comparisons ask for."""
-    wider = np.array([widening(row, comparisons) for row in rows])
+    wider = np.array([bonferroni_factor(row, comparisons) for row in rows])
     low, high = (
         np.array([abs(row[end] - row["value"]) for row in rows]) * wider for end in ("ci_low", "ci_high")
     )
     return low, high
 
 
-def widening(row: Row, comparisons: int) -> float:
+def bonferroni_factor(row: Row, comparisons: int) -> float:
     """Return by how much an interval is widened so that so many of them hold at once (Bonferroni)."""
     df = row.get("df")
     if df is None or not math.isfinite(df):
@@ -122,7 +122,7 @@ def widen(row: Row, among: int) -> dict[str, Any]:
     """
     if among < 2 or row["ci_low"] is None or row["ci_high"] is None:
         return dict(row)
-    wider = widening(row, among)
+    wider = bonferroni_factor(row, among)
     ends = {end: row["value"] + wider * (row[end] - row["value"]) for end in ("ci_low", "ci_high")}
     return {**row, **ends}
 

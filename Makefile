@@ -29,7 +29,7 @@ test: $(STAMP)
 test-all: $(STAMP)
 	$(PYTEST)
 
-# What the tree at hand gives, value by value beside the tree at the tag before-middle; some twenty minutes at first.
+# What the tree at hand gives, value by value beside the tree at the tag before-claims; some twenty minutes at first.
 reference: $(STAMP)
 	$(BIN)/python -m tests.reference
 

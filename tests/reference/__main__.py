@@ -1,4 +1,4 @@
-"""``make reference``: build the tree at ``before-middle`` once, run the fixed set with both, compare.
+"""``make reference``: build the tree at ``before-claims`` once, run the fixed set with both, compare.
 
 The earlier tree has a worktree and an environment of its own below ``.reference``; what its commands give is
 kept there, so that only the tree at hand runs again. ``python -m tests.reference 'label-java-*'`` compares
@@ -18,8 +18,8 @@ from typing import Any
 
 from tests.reference.compare import DIFFERS, Intended, differences, told
 
-TAG = "before-middle"
-COMMIT = "042d7633dd06c56a421324d11bfd250784eec5ec"
+TAG = "before-claims"
+COMMIT = "ede2ce5d1c79857b1f8d15158c8c8cf41f172474"
 """The commit of the tag."""
 
 ROOT = Path(__file__).parents[2]

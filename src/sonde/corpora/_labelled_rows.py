@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from operator import itemgetter
-from sys import intern
 from typing import Any
 
 import numpy as np
@@ -163,7 +162,7 @@ class LabelledTable:
         rows = pl.concat(parts)
         read = rows.height + faults.counts.total()
         left, first = _repeated(rows.filter(_shared(rows["text"]) | _shared(rows["identifier"])))
-        for number, fault in left.items():
+        for number, fault in left.iter_rows():
             faults.note(fault, f"{table.counted} {number}")
         for reason, count in faults.counts.items():
             self._intake.counts[reason] += count
@@ -174,11 +173,11 @@ class LabelledTable:
                 f"corpus {self._corpus!r}: none of its {read} rows can be used{f': {why}' if why else ''}"
             )
         rows = rows.select("number", pl.col("number").alias("first"), "label", "start", "end")
-        if left:
-            rows = rows.filter(~pl.col("number").is_in(list(left)))
-        if first:
+        if left.height:
+            rows = rows.filter(~pl.col("number").is_in(left["number"]))
+        if first.height:
             numbers = rows["number"].to_numpy(writable=True)
-            numbers[np.searchsorted(numbers, list(first))] = list(first.values())
+            numbers[np.searchsorted(numbers, first["number"])] = first["first"]
             rows = rows.with_columns(first=numbers).sort("first", "number")
         return rows
 
@@ -221,38 +220,56 @@ def _shared(values: pl.Series) -> pl.Series:
     return pl.Series(shared)
 
 
-def _repeated(rows: pl.DataFrame) -> tuple[dict[int, str], dict[int, int]]:
-    """The rows that cannot be used since an earlier one can, and those that label the text of an earlier one.
+def _repeated(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Find the rows that cannot be used since an earlier one can, and those that label an earlier row's text.
 
     Args:
         rows: The rows that share their text or their id with another one.
 
     Returns:
-        Number to reason, and number to that of the text's first row.
+        ``number, fault`` of the first kind and ``number, first`` of the second, `first` being the number of
+        the text's first row.
     """
-    texts: dict[bytes, tuple[int, str]] = {}
-    named: dict[str, bytes] = {}
-    labels: dict[bytes, str] = {}
-    left: dict[int, str] = {}
-    firsts: dict[int, int] = {}
-    for number, text, identifier, split, label, start, end in rows.iter_rows():
+    rows = rows.with_columns(pl.col("text").rank("dense"))
+    renamed = _with_id_of_another(rows)
+    rows = rows.filter(~pl.col("number").is_in(renamed)).with_columns(
+        first=pl.col("number").first().over("text"), first_split=pl.col("split").first().over("text")
+    )
+    is_moved = pl.col("split") != pl.col("first_split")
+    moved = rows.filter(is_moved)["number"]
+    rows = rows.filter(~is_moved).with_columns(
+        labelled=pl.col("number").first().over("text", "start", "end"),
+        as_label=pl.col("label").first().over("text", "start", "end"),
+    )
+    again = rows.filter(pl.col("labelled") != pl.col("number")).select(
+        "number",
+        fault=pl.when(pl.col("label") == pl.col("as_label"))
+        .then(pl.lit("repeated row"))
+        .otherwise(pl.lit("text with two labels")),
+    )
+    left = [
+        pl.DataFrame({"number": renamed}).with_columns(fault=pl.lit("id of an earlier row")),
+        pl.DataFrame({"number": moved}).with_columns(fault=pl.lit("text in two splits")),
+        again,
+    ]
+    rows = rows.filter((pl.col("labelled") == pl.col("number")) & (pl.col("first") != pl.col("number")))
+    return pl.concat(left).sort("number"), rows.select("number", "first")
+
+
+def _with_id_of_another(rows: pl.DataFrame) -> pl.Series:
+    """Number the rows whose id an earlier text has: that of the first row of it that can be used."""
+    in_doubt = rows.filter(pl.col("text").n_unique().over("identifier") > 1)["text"]
+    seen: set[int] = set()
+    named: dict[str, int] = {}
+    found: list[int] = []
+    rows = rows.filter(pl.col("text").is_in(in_doubt.unique()))
+    for number, text, identifier in rows.select("number", "text", "identifier").iter_rows():
         if named.get(identifier, text) != text:
-            left[number] = "id of an earlier row"
-            continue
-        if text not in texts:
-            texts[text], named[identifier] = (number, split), text
-        first, first_split = texts[text]
-        # In few bytes: a table of spans has a place a row.
-        place = b"%b %d %d" % (text, start, end)
-        if first_split != split:
-            left[number] = "text in two splits"
-        elif place in labels:
-            left[number] = "repeated row" if labels[place] == label else "text with two labels"
-        else:
-            labels[place] = intern(label)
-            if first != number:
-                firsts[number] = first
-    return left, firsts
+            found.append(number)
+        elif text not in seen:
+            seen.add(text)
+            named[identifier] = text
+    return pl.Series("number", found, pl.Int64)
 
 
 def _code(cells: Mapping[str, Any], column: str) -> str:

@@ -5,21 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, SondeError, UnknownNameError
-from sonde.base.files import FileStamp, file_stamps
+from sonde.base.errors import InputError, SondeError
 from sonde.models._adapting import adapter_hash, check_adapter, is_merged
-from sonde.models._catalogue import known_models
+from sonde.models._configuration import config_of
 from sonde.models._encoders import VECTORS, encoder_revision, is_encoder, load_encoder
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
-from sonde.models._files import file_of, read_object, revision_of, small_files
 from sonde.models._naming import split_family
 from sonde.models._placing import computing_device, devices_of
-from sonde.models._plbart import FILE, plbart_tokenizer
-from sonde.models._preflight import check_config, check_tokenizer, check_vocabulary, tokenizer_fault
+from sonde.models._preflight import check_vocabulary
 from sonde.models._quantising import (
     by_bitsandbytes,
     check_quantisation,
@@ -27,22 +22,19 @@ from sonde.models._quantising import (
     quantiser,
     without_outliers,
 )
-from sonde.models._quiet import one_line, quiet
 from sonde.models._resolve import (
     SERVED,
     SERVED_REVISION,
     SERVED_SPECIAL,
     behind_a_server,
-    locate,
     takes_texts,
 )
 from sonde.models._revision import check_content, files_revision
+from sonde.models._tokenizer import load_tokenizer
 from sonde.models._weights import TF32, check_files, device_of, dtype_of
 
 _FALLBACKS = ("encoder", "decoder")
 """Families that take whatever transformers loads; they are asked last, in this order."""
-
-_ABSENT = ("RepositoryNotFoundError", "GatedRepoError", "RevisionNotFoundError")
 
 
 def load_model(spec: ModelSpec) -> LoadedModel:
@@ -52,7 +44,7 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         UnknownNameError: No model has this name.
         InputError: It cannot be reached, or cannot be read by sonde.
     """
-    config = _config(spec)
+    config = config_of(spec)
     name, family = _family_of(spec, config)
     capabilities, special = _described(spec, family)
     _check_how(spec, config)
@@ -85,7 +77,7 @@ def settle(spec: ModelSpec) -> ModelSpec:
     if takes_texts(spec):
         return spec
     device = device_of(spec)
-    dtype = str(dtype_of(spec, _config(spec), device)).removeprefix("torch.")
+    dtype = str(dtype_of(spec, config_of(spec), device)).removeprefix("torch.")
     # Its weights are those of float32, and its numbers are not.
     dtype = TF32 if spec.dtype == TF32 else dtype
     return dataclasses.replace(spec, device=str(device), dtype=dtype)
@@ -93,17 +85,7 @@ def settle(spec: ModelSpec) -> ModelSpec:
 
 def trainable(spec: ModelSpec) -> bool:
     """Whether the weights of a model are numbers on one device, as training needs them; none is read."""
-    return takes_texts(spec) or not (spec.device_map or quantisation_of(spec, _config(spec)))
-
-
-def load_tokenizer(spec: ModelSpec) -> Any:
-    """A model's fast tokenizer.
-
-    Raises:
-        UnknownNameError: No model has this name.
-        InputError: It cannot be reached, or gives no character offsets.
-    """
-    return _tokenizer(_unweighted(spec), tokenizer_stamps(spec))
+    return takes_texts(spec) or not (spec.device_map or quantisation_of(spec, config_of(spec)))
 
 
 def describe(spec: ModelSpec) -> Capabilities:
@@ -120,7 +102,7 @@ def describe(spec: ModelSpec) -> Capabilities:
     if is_encoder(spec):
         load_encoder(spec)
         return VECTORS
-    config = _config(spec)
+    config = config_of(spec)
     _, family = _family_of(spec, config)
     capabilities, _ = _described(spec, family)
     if spec.reinitialise is None:
@@ -133,7 +115,7 @@ def describe_special(spec: ModelSpec) -> SpecialTokens:
     """A model's special-token policy; no weight is read."""
     if takes_texts(spec):
         return SERVED_SPECIAL
-    config = _config(spec)
+    config = config_of(spec)
     _, family = _family_of(spec, config)
     return family.special_tokens(load_tokenizer(spec), config)
 
@@ -181,142 +163,19 @@ def resolve_revision(spec: ModelSpec) -> str:
         revision += f"+{FAMILIES.source_hash(file)[:8]}"
     if spec.adapter:
         revision += f"+adapter-{adapter_hash(spec)}"
-    if kind := quantisation_of(spec, _config(spec)):
+    if kind := quantisation_of(spec, config_of(spec)):
         revision += f"+{quantiser(kind)}"
     return revision if spec.reinitialise is None else f"{revision}+reinitialised-{spec.reinitialise}"
 
 
 def _described(spec: ModelSpec, family: Family) -> tuple[Capabilities, SpecialTokens]:
     """What a family says of a model, held against its vocabulary; one without a mask cannot mask."""
-    config, tokenizer = _config(spec), load_tokenizer(spec)
+    config, tokenizer = config_of(spec), load_tokenizer(spec)
     capabilities, special = family.capabilities(config), family.special_tokens(tokenizer, config)
     check_vocabulary(spec, tokenizer, capabilities, special)
     signs = {"encoder-decoder": special.gap, "decoder": special.infill}
     sign = signs.get(capabilities.kind, special.mask)
     return dataclasses.replace(capabilities, masks=capabilities.masks and sign is not None), special
-
-
-def config_of(spec: ModelSpec) -> Any:
-    """A model's configuration; no weight is read.
-
-    Raises:
-        UnknownNameError: No model has this name.
-        InputError: It cannot be reached, or is damaged.
-    """
-    return _config(spec)
-
-
-def _config(spec: ModelSpec) -> Any:
-    return _read_config(_unweighted(spec), tokenizer_stamps(spec))
-
-
-def tokenizer_stamps(spec: ModelSpec) -> tuple[FileStamp, ...]:
-    """Return the stamps of the files that a model's configuration and tokenizer are read from.
-
-    A name on the hub means one commit as long as this process runs, so it has none.
-    """
-    place = locate(spec)
-    return file_stamps(small_files(Path(place.name))) if place.local else ()
-
-
-def _unweighted(spec: ModelSpec) -> ModelSpec:
-    """What a configuration and a tokenizer depend on."""
-    return ModelSpec(name=spec.name, revision=spec.revision, trust_remote_code=spec.trust_remote_code)
-
-
-@lru_cache(maxsize=8)
-def _read_config(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> Any:
-    from transformers import AutoConfig
-
-    check_config(spec)
-    return _fetch(AutoConfig, spec)
-
-
-@lru_cache(maxsize=4)
-def _tokenizer(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> Any:
-    from transformers import AutoTokenizer
-
-    own = _published_by_pieces(spec)
-    if own is not None:
-        return own
-    try:
-        tokenizer = _fetch(AutoTokenizer, spec, **_old_special_tokens(spec))
-    except InputError as error:
-        reason = tokenizer_fault(spec)
-        raise error if reason is None else InputError(f"model {spec.name!r}: {reason}") from error
-    if not getattr(tokenizer, "is_fast", False):
-        raise InputError(
-            f"model {spec.name!r}: {type(tokenizer).__name__} is a tokenizer without offsets; "
-            "save a fast one (tokenizer.json) beside the model"
-        )
-    check_tokenizer(spec, tokenizer)
-    return tokenizer
-
-
-def _published_by_pieces(spec: ModelSpec) -> Any | None:
-    """The tokenizer of a model that transformers reads without character offsets, where we can."""
-    place = locate(spec)
-    if file_of(place, "config.json") is None or _config(spec).model_type != "plbart":
-        return None
-    pieces = file_of(place, FILE)
-    if pieces is None or file_of(place, "tokenizer.json") is not None:
-        return None
-    settings = file_of(place, "tokenizer_config.json")
-    return plbart_tokenizer(pieces, {} if settings is None else read_object(settings, spec.name), spec.name)
-
-
-def _old_special_tokens(spec: ModelSpec) -> dict[str, Any]:
-    """What transformers 5 does not read by itself: additional tokens written without their type (CodeT5)."""
-    path = file_of(locate(spec), "special_tokens_map.json")
-    listed = read_object(path, spec.name) if path is not None else {}
-    more = listed.get("additional_special_tokens", [])
-    if not any(isinstance(token, dict) and "__type" not in token for token in more):
-        return {}
-    from transformers import AddedToken
-
-    return {
-        "extra_special_tokens": [AddedToken(**token) if isinstance(token, dict) else token for token in more]
-    }
-
-
-def _fetch(auto_class: Any, spec: ModelSpec, **more: Any) -> Any:
-    place = locate(spec)
-    try:
-        with quiet():
-            return auto_class.from_pretrained(
-                place.name,
-                revision=revision_of(place),
-                trust_remote_code=spec.trust_remote_code,
-                **more,
-            )
-    except Exception as error:
-        raise _fault(spec, error, local=place.local) from error
-
-
-def _fault(spec: ModelSpec, error: BaseException, *, local: bool) -> Exception:
-    line = one_line(error)
-    if "trust_remote_code" in line:
-        return InputError(f"model {spec.name!r} brings code of its own; pass --trust-remote-code to run it")
-    if local:
-        return InputError(f"model {spec.name!r}: cannot be read: {line}")
-    cause: BaseException | None = error
-    while cause is not None:
-        if type(cause).__name__ in _ABSENT:
-            known = [header.name for header in known_models()]
-            return UnknownNameError("model", spec.name, known, "or it is private: log in to the hub")
-        cause = cause.__cause__ or cause.__context__
-    from huggingface_hub.constants import HF_HUB_OFFLINE
-
-    if HF_HUB_OFFLINE:
-        revision = f" at {spec.revision!r}" if spec.revision else ""
-        return InputError(
-            f"model {spec.name!r}: HF_HUB_OFFLINE is set, and the cache of the hub on this machine does not "
-            f"hold it{revision}; fetch it once with a network, or name a folder"
-        )
-    return InputError(
-        f"model {spec.name!r}: no folder or bundled model has this name and the hub gave none: {line}; "
-        "see `sonde list models`"
-    )
 
 
 def _family_of(spec: ModelSpec, config: Any) -> tuple[str, Family]:

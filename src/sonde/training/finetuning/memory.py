@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from sonde.models import ModelSpec
-from sonde.models._load import config_of
+from sonde.models._configuration import config_of
 from sonde.models._placing import architecture
 from sonde.training.finetuning.recipe import BFLOAT16, FineTuning
 

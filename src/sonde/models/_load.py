@@ -30,7 +30,7 @@ from sonde.models._resolve import (
     takes_texts,
 )
 from sonde.models._revision import check_content, files_revision
-from sonde.models._tokenizer import load_tokenizer
+from sonde.models._tokenizer import load_tokenizer, tokenizer_fact
 from sonde.models._weights import TF32, check_files, device_of, dtype_of
 
 _FALLBACKS = ("encoder", "decoder")
@@ -134,8 +134,8 @@ def _held_as(spec: ModelSpec, config: Any) -> str:
 
 
 def _facts(spec: ModelSpec, model: Any, kind: str) -> dict[str, str]:
-    """How the weights of a model were read, for ``run.json``."""
-    facts: dict[str, str] = {}
+    """How a model was read, for ``run.json``."""
+    facts = {"tokenizer": tokenizer_fact(spec)}
     if kind:
         facts["quantised"] = quantiser(kind)
     if spec.adapter and spec.reinitialise is None:

@@ -14,37 +14,48 @@ from sonde.models._files import file_of, read_object
 from sonde.models._plbart import FILE, plbart_tokenizer
 from sonde.models._preflight import check_tokenizer, tokenizer_fault
 from sonde.models._resolve import locate
+from sonde.models._tokenizer_file import like_its_file, may_be_read_from_file
 
 
 def load_tokenizer(spec: ModelSpec) -> Any:
-    """A model's fast tokenizer.
+    """Return a model's fast tokenizer, which cuts texts as its tokenizer.json does where it has one.
 
     Raises:
         UnknownNameError: No model has this name.
         InputError: It cannot be reached, or gives no character offsets.
     """
-    return _tokenizer(unweighted(spec), tokenizer_stamps(spec))
+    return _read_tokenizer(unweighted(spec), tokenizer_stamps(spec))[0]
+
+
+def tokenizer_fact(spec: ModelSpec) -> str:
+    """Return which class a model's tokenizer has and how it compares with its tokenizer.json, as a clause."""
+    return _read_tokenizer(unweighted(spec), tokenizer_stamps(spec))[1]
 
 
 @lru_cache(maxsize=4)
-def _tokenizer(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> Any:
+def _read_tokenizer(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> tuple[Any, str]:
     from transformers import AutoTokenizer
 
     own = _published_by_pieces(spec)
     if own is not None:
-        return own
+        return own, f"made from its {FILE}"
+    old = _old_special_tokens(spec)
     try:
-        tokenizer = fetch(AutoTokenizer, spec, **_old_special_tokens(spec))
+        tokenizer = fetch(AutoTokenizer, spec, **old)
     except InputError as error:
-        reason = tokenizer_fault(spec)
-        raise error if reason is None else InputError(f"model {spec.name!r}: {reason}") from error
+        if (reason := tokenizer_fault(spec)) is not None:
+            raise InputError(f"model {spec.name!r}: {reason}") from error
+        if not may_be_read_from_file(spec):
+            raise
+        tokenizer = None
+    tokenizer, fact = like_its_file(spec, tokenizer, old)
     if not getattr(tokenizer, "is_fast", False):
         raise InputError(
             f"model {spec.name!r}: {type(tokenizer).__name__} is a tokenizer without offsets; "
             "save a fast one (tokenizer.json) beside the model"
         )
     check_tokenizer(spec, tokenizer)
-    return tokenizer
+    return tokenizer, fact
 
 
 def _published_by_pieces(spec: ModelSpec) -> Any | None:

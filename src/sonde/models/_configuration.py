@@ -35,7 +35,9 @@ def tokenizer_stamps(spec: ModelSpec) -> tuple[FileStamp, ...]:
 
 def unweighted(spec: ModelSpec) -> ModelSpec:
     """What a configuration and a tokenizer depend on."""
-    return ModelSpec(name=spec.name, revision=spec.revision, trust_remote_code=spec.trust_remote_code)
+    return ModelSpec(
+        name=spec.name, revision=spec.revision, gguf=spec.gguf, trust_remote_code=spec.trust_remote_code
+    )
 
 
 @lru_cache(maxsize=8)

@@ -112,6 +112,8 @@ class ModelSpec:
             in, but float32 in the place of float16 on a processor.
         trust_remote_code: Off unless the user asks.
         reinitialise: Seed of the random weights of a control; None keeps the trained ones.
+        gguf: The GGUF file of a folder or of a name on the hub; empty for a saved model, and where the name
+            is the file.
         adapter: A PEFT adapter over the model, by path or hub name; empty for none.
         quantise: ``"8bit"`` or ``"4bit"``: how bitsandbytes holds the linear layers; empty for as they are.
         device_map: Where the parts of the model lie, as accelerate takes it: ``"auto"`` or the like, or a
@@ -126,6 +128,7 @@ class ModelSpec:
     dtype: str = "auto"
     trust_remote_code: bool = False
     reinitialise: int | None = None
+    gguf: str = field(default="", metadata=ADDED)
     adapter: str = field(default="", metadata=ADDED)
     quantise: str = field(default="", metadata=ADDED)
     device_map: str = field(default="", metadata=ADDED)
@@ -133,8 +136,8 @@ class ModelSpec:
 
     @property
     def full_name(self) -> str:
-        """The name with revision, adapter and quantisation: what tells the weights of a run apart."""
-        options = (("adapter", self.adapter), ("quantise", self.quantise))
+        """The name with revision, file, adapter and quantisation: what tells the weights of a run apart."""
+        options = (("gguf", self.gguf), ("adapter", self.adapter), ("quantise", self.quantise))
         asked = "&".join(f"{option}={value}" for option, value in options if value)
         revision = f"@{self.revision}" if self.revision else ""
         return f"{self.name}{revision}{'?' if asked else ''}{asked}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, SondeError
@@ -12,6 +13,7 @@ from sonde.models._adapting import adapter_hash, check_adapter, is_merged
 from sonde.models._configuration import config_of
 from sonde.models._encoders import VECTORS, encoder_revision, is_encoder, load_encoder
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
+from sonde.models._gguf import gguf_facts
 from sonde.models._naming import split_family
 from sonde.models._placing import computing_device, devices_of
 from sonde.models._preflight import check_vocabulary
@@ -27,6 +29,8 @@ from sonde.models._resolve import (
     SERVED_REVISION,
     SERVED_SPECIAL,
     behind_a_server,
+    gguf_file,
+    locate,
     takes_texts,
 )
 from sonde.models._revision import check_content, files_revision
@@ -136,6 +140,8 @@ def _held_as(spec: ModelSpec, config: Any) -> str:
 def _facts(spec: ModelSpec, model: Any, kind: str) -> dict[str, str]:
     """How a model was read, for ``run.json``."""
     facts = {"tokenizer": tokenizer_fact(spec)}
+    if gguf_file(spec) is not None:
+        facts |= gguf_facts(Path(locate(spec).name))
     if kind:
         facts["quantised"] = quantiser(kind)
     if spec.adapter and spec.reinitialise is None:

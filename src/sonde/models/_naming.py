@@ -1,4 +1,4 @@
-"""A model as a user names it: ``[FAMILY.py:]NAME[@REVISION][?adapter=PATH&quantise=8bit]``."""
+"""A model as a user names it: ``[FAMILY.py:]NAME[@REVISION][?gguf=FILE&adapter=PATH&quantise=8bit]``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NONE = "none"
 QUANTISATIONS = (NONE, "8bit", "4bit")
 """How bitsandbytes may hold the weights of linear layers: as they are, in 8 bits (LLM.int8) or in 4 (NF4)."""
 
-_OPTIONS = ("adapter", "quantise")
+_OPTIONS = ("gguf", "adapter", "quantise")
 """What may stand behind the question mark, in the order in which names in tables have it."""
 
 
@@ -91,7 +91,7 @@ def full_name(name: str, *, adapter: str = "", quantise: str = NONE) -> str:
                 "--quantise"
             )
         return name
-    held = {"adapter": adapter or NONE, "quantise": quantise} | own
+    held = {"gguf": NONE, "adapter": adapter or NONE, "quantise": quantise} | own
     asked = [f"{option}={held[option]}" for option in _OPTIONS if held[option] != NONE]
     return f"{bare}?{'&'.join(asked)}" if asked else bare
 
@@ -125,6 +125,7 @@ def spec_of(
         device=device,
         dtype=dtype,
         trust_remote_code=trust_remote_code,
+        gguf=held.get("gguf", ""),
         adapter=held.get("adapter", ""),
         quantise=held.get("quantise", ""),
         device_map=device_map,

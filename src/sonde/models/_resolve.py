@@ -28,6 +28,8 @@ SERVED_SPECIAL = SpecialTokens(bos=None, bos_source="none")
 SERVED_REVISION = "endpoint"
 """A server does not say which weights it runs."""
 
+SUFFIX = ".gguf"
+
 _CONTENT = (".safetensors", ".json", ".txt", ".model", ".py")
 
 
@@ -57,12 +59,51 @@ def takes_texts(spec: ModelSpec) -> bool:
 
 
 def locate(spec: ModelSpec) -> Location:
-    """Find a model without opening it.
+    """Find a model without opening it; a GGUF file is where sonde keeps what it makes of it.
 
     Raises:
         UnknownNameError: The name looks like a path or a bundled name, and nothing is there.
-        InputError: The folder holds no model.
+        InputError: The folder holds no model, or the GGUF file cannot be read.
     """
+    if (file := gguf_file(spec)) is not None:
+        from sonde.models._gguf import converted_gguf
+
+        return Location(name=str(converted_gguf(file, spec.full_name)), local=True, revision="")
+    return _locate(spec)
+
+
+def gguf_file(spec: ModelSpec) -> Path | None:
+    """Find the GGUF file that a model is; None where it is none.
+
+    Raises:
+        UnknownNameError: There is no such file.
+    """
+    bare, _ = split_revision(split_family(spec.name)[1])
+    named = Path(bare).expanduser()
+    if not spec.gguf:
+        if named.suffix != SUFFIX or named.is_dir():
+            return None
+        if not named.is_file():
+            raise UnknownNameError("model", bare, _files_beside(named), "no file is there")
+        return named
+    if named.is_dir():
+        file = named / spec.gguf
+        if not file.is_file():
+            raise UnknownNameError(f"GGUF file of {bare!r}", spec.gguf, _files_beside(file))
+        return file
+    from sonde.models._files import file_of
+
+    file = file_of(_locate(spec), spec.gguf)
+    if file is None:
+        raise InputError(f"model {bare!r}: the hub gave no {spec.gguf!r}; see the files of its page")
+    return file
+
+
+def _files_beside(file: Path) -> list[str]:
+    return sorted(path.name for path in file.parent.glob(f"*{SUFFIX}"))
+
+
+def _locate(spec: ModelSpec) -> Location:
     bare, revision = split_revision(split_family(spec.name)[1])
     revision = spec.revision or revision
     folder = bundled_folder(bare) or Path(bare).expanduser()

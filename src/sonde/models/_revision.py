@@ -8,7 +8,7 @@ from sonde.base.errors import InputError
 from sonde.models._adapting import adapter_hash
 from sonde.models._family import ModelSpec
 from sonde.models._files import revision_of
-from sonde.models._resolve import content_hash, locate, takes_texts
+from sonde.models._resolve import content_hash, files_hash, gguf_file, locate, takes_texts
 
 
 def pin(spec: ModelSpec) -> ModelSpec:
@@ -22,7 +22,9 @@ def pin(spec: ModelSpec) -> ModelSpec:
 
 
 def files_revision(spec: ModelSpec) -> str:
-    """Return the commit of a model on the hub, or the hash of its folder's files."""
+    """Return the commit of a model on the hub, or the hash of its folder's files, or of its GGUF file."""
+    if (file := gguf_file(spec)) is not None:
+        return f"gguf-{files_hash([file])}"
     place = locate(spec)
     return content_hash(place.name) if place.local else revision_of(place)
 

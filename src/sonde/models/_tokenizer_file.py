@@ -88,7 +88,7 @@ def like_its_file(spec: ModelSpec, tokenizer: Any | None, settings: dict[str, An
         why = "the class of its type cannot be made from it"
     elif not getattr(tokenizer, "is_fast", False):
         why = f"{name} gives no character offsets"
-    elif unlike := _count_unlike(tokenizer, wanted):
+    elif unlike := count_unlike(tokenizer, wanted):
         why = f"{name} cuts {unlike} of {len(wanted)} texts otherwise"
     else:
         return tokenizer, f"{name}, as its {FILE}"
@@ -96,7 +96,7 @@ def like_its_file(spec: ModelSpec, tokenizer: Any | None, settings: dict[str, An
     from transformers import PreTrainedTokenizerFast
 
     as_saved = fetch(PreTrainedTokenizerFast, spec, **settings)
-    if unlike := _count_unlike(as_saved, wanted):
+    if unlike := count_unlike(as_saved, wanted):
         raise InputError(
             f"model {spec.name!r}: {type(as_saved).__name__} cuts {unlike} of {len(wanted)} texts otherwise "
             f"than its {FILE}; save the tokenizer again beside the model"
@@ -112,21 +112,24 @@ def _subwords_of_file(spec: ModelSpec, path: Path) -> list[list[int]]:
     except Exception as error:
         line = " ".join(str(error).split())[:200]
         raise InputError(f"model {spec.name!r}: its {FILE} cannot be read: {line}; fetch it again") from error
-    return _subwords(held)
+    return cut_texts(held)
 
 
-def _subwords(tokenizer: Any) -> list[list[int]]:
+def cut_texts(tokenizer: Any) -> list[list[int]]:
     """Cut the texts, whole: what a file says of truncating and padding is not about how words are cut."""
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return [found.ids for found in tokenizer.encode_batch(list(texts()), add_special_tokens=False)]
 
 
-def _count_unlike(tokenizer: Any, wanted: list[list[int]]) -> int:
-    from tokenizers import Tokenizer
-
-    # A copy: whether a tokenizer truncates is its model's affair.
-    found = _subwords(Tokenizer.from_str(tokenizer.backend_tokenizer.to_str()))
+def count_unlike(tokenizer: Any, wanted: list[list[int]]) -> int:
+    """Count the texts that a tokenizer, called as it is when a model is read, cuts otherwise."""
+    try:
+        found = [tokenizer(text, add_special_tokens=False).input_ids for text in texts()]
+    except Exception:
+        # Where the unknown token is no word, or the class takes the words of a page; the libraries have no
+        # error of their own.
+        return len(wanted)
     return sum(ids != others for ids, others in zip(found, wanted, strict=True))
 
 

@@ -85,16 +85,22 @@ def _data(found: Showing) -> dict[str, Any]:
 
 
 def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
-    way = {
-        "causal": "each subword from what stands before it",
-        "pll": "each subword from both sides, with the rest of its word hidden",
-    }[read.objective]
+    from sonde.report._shared.tokens import WAYS
+
     where = f"{found.name or Path(found.file).name} ({found.file}, line {found.line})"
-    yield f"{read.model} reads {where}: {read.bits_per_byte:.2f} bits per byte, {way}"
+    said = (
+        f"no surprisal: {read.unscored}"
+        if read.bits_per_byte is None
+        else f"{read.bits_per_byte:.2f} bits per byte, {WAYS[read.objective]}"
+    )
+    yield f"{read.model} reads {where}: {said}"
+    if read.head:
+        yield f"Its head: {read.head}"
     yield ""
     yield _coloured(found, read)
     yield ""
-    yield "Least expected subwords:"
+    if not read.unscored:
+        yield "Least expected subwords:"
     for row in (
         read.tokens.filter(read.tokens["rank"] > 0).sort("bits", descending=True).head(_WORST).to_dicts()
     ):
@@ -104,7 +110,8 @@ def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
             f"  line {line}: {row['text']!r} {row['bits']:.1f} bits, rank {row['rank']:,} ({row['kind']}); "
             f"expected {others}"
         )
-    yield ""
+    if not read.unscored:
+        yield ""
     if read.without:
         yield f"No heads are shown: {read.without}."
     else:
@@ -121,10 +128,11 @@ def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
         yield f"    ... {read.arcs.height - _ARCS:,} more; --json has all"
     if tree:
         yield ""
-        yield "Syntax tree, bits of each node:"
+        yield "Syntax tree:" if read.unscored else "Syntax tree, bits of each node:"
         for row in read.nodes.to_dicts():
             part = found.text[row["start"] : row["end"]].split("\n", 1)[0][:40]
-            yield f"  {'  ' * row['depth']}{row['kind']}  {row['bits']:.1f}  {part}"
+            bits = "" if read.unscored else f"  {row['bits']:.1f}"
+            yield f"  {'  ' * row['depth']}{row['kind']}{bits}  {part}"
     if found.others:
         yield ""
         names = ", ".join(dict.fromkeys(found.others))

@@ -1,5 +1,6 @@
 """What every registered lens and task has to hold, whoever wrote it."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -59,6 +60,18 @@ def test_a_lens_keeps_its_protocol(name: str) -> None:
     refusals = [lens.refuses(capabilities(kind)) for kind in ("decoder", "encoder", "encoder-decoder")]
     assert any(refusal is None for refusal in refusals)
     assert all("\n" not in refusal for refusal in refusals if refusal)
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder"])
+@pytest.mark.parametrize("name", LENSES.names())
+def test_a_body_is_refused_for_its_head_or_read(name: str, kind: str) -> None:
+    lens = LENSES.load(name)
+    body = dataclasses.replace(capabilities(kind), head=False, masks=False)
+    refusal = lens.refuses(body)
+    if name in ("attention", "probe", "finetune"):
+        assert refusal is None
+    elif lens.refuses(capabilities(kind)) is None:
+        assert refusal is not None and body.lacks in refusal and "no mask token" not in refusal
 
 
 @pytest.mark.parametrize("name", LENSES.names())

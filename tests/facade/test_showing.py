@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
 import sonde
@@ -125,6 +126,58 @@ def test_what_has_no_attention_says_why(tmp_path: Path, name: str, text: str, wh
     assert done.exit_code == 0, done.output
     assert "No heads are shown: " in done.stdout and why in done.stdout
     assert "\x1b" not in done.stdout
+
+
+def test_a_body_is_shown_without_surprisal(file: Path, tmp_path: Path) -> None:
+    body = tmp_path / "body"
+    held = bundled_folder("sonde/mini-encoder")
+    assert held is not None
+    shutil.copytree(held, body)
+    AutoModel.from_pretrained(held).save_pretrained(body)
+    shown = sonde.show(file, ["sonde/mini-encoder", str(body)])
+    whole, bare = shown.reads
+    assert (bare.bits_per_byte, bare.objective) == (None, "")
+    assert bare.unscored == "this encoder has no masked-LM head"
+    assert bare.tokens["rank"].sum() == 0 and bare.tokens["bits"].is_nan().all()
+    assert bare.arcs.equals(whole.arcs) and not bare.without
+    page = tmp_path / "page.html"
+    text = RUN.invoke(app, ["show", str(file), "-m", str(body), "--tree", "-o", str(page)]).stdout
+    assert "no surprisal: this encoder has no masked-LM head" in text
+    assert "bits" not in text.replace(str(file), "") and "Relations, by the head" in text
+    assert "No surprisal is shown: this encoder has no masked-LM head." in page.read_text(encoding="utf-8")
+
+
+def test_tied_embeddings_of_a_classifier_are_named(file: Path, tmp_path: Path) -> None:
+    held = bundled_folder("sonde/mini-decoder")
+    assert held is not None
+    shutil.copytree(held, tmp_path / "classifier")
+    path = tmp_path / "classifier" / "config.json"
+    named = {"architectures": ["LlamaForSequenceClassification"]}
+    path.write_text(json.dumps(json.loads(path.read_text()) | named))
+    page = tmp_path / "page.html"
+    text = RUN.invoke(app, ["show", str(file), "-m", str(path.parent), "-o", str(page)]).stdout
+    said = "its tied input embeddings; its configuration names LlamaForSequenceClassification"
+    assert f"Its head: {said}" in text and said in page.read_text(encoding="utf-8")
+
+
+def test_what_is_refused_is_refused_before_a_model_is_read(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr("sonde.facade.parts.load_model", lambda name, **_: read.append(name))
+    with pytest.raises(UnknownNameError):
+        sonde.show(file, ["sonde/mini-decoder", "sonde/mini-decodr"])
+    assert read == []
+
+
+def test_attention_that_cannot_be_verified_leaves_the_rest(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = "a layer's are 1 x 4 x 26 x 65 for 26 tokens, not by query and key"
+    monkeypatch.setattr("sonde.capture.trial.unread", lambda _: reason)
+    read = sonde.show(file, "sonde/mini-decoder").reads[0]
+    assert read.without == reason and read.arcs.is_empty()
+    assert read.tokens["bits"].is_finite().any()
 
 
 def test_an_unreadable_file_is_one_line(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,14 @@ def tiny_tokenizer(*, template: bool = False, **special: str) -> PreTrainedToken
             single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
         )
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
+
+
+@pytest.fixture(scope="session")
+def every_type() -> Any:
+    """Tiny models of every type of the installed transformers, as `bench.architectures` has them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parents[2]))
+        return importlib.import_module("bench._tiny")
 
 
 @pytest.fixture(scope="session")

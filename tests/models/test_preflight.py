@@ -236,7 +236,7 @@ ON_LOADING = {
         "roberta",
         tensors(lambda held: held.pop("lm_head.dense.weight")),
         "auto",
-        "its files lack 'lm_head.dense.weight' of the head of RobertaForMaskedLM; name a",
+        "its files lack 'lm_head.dense.weight' of the head of RobertaForMaskedLM and hold others of it; name",
     ),
     "another width": (
         "llama",

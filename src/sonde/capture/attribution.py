@@ -26,7 +26,8 @@ from sonde.capture.settings import CaptureSettings
 from sonde.capture.tensors import BatchTokens
 from sonde.capture.transfer import Upload
 from sonde.capture.union import Input, MergedRequests, Shape
-from sonde.models import FAMILIES, LoadedModel
+from sonde.models import LoadedModel
+from sonde.models._heads import body_and_head
 
 _CPU_BUDGET, _ACCELERATOR_BUDGET = 2048, 16384
 """Padded tokens of a batch, both inputs of a pair counted; a graph of all states is kept."""
@@ -118,7 +119,7 @@ class _Reader:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
-        self._body, head = FAMILIES.load(loaded.family).body_and_head(loaded.model)
+        self._body, head = body_and_head(loaded)
         self._head = head.widened()
         self._hooks = Hooks(loaded)
         self._side = reading_side(loaded)

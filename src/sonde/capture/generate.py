@@ -12,6 +12,7 @@ from jaxtyping import Int
 
 from sonde.base.errors import CaptureError
 from sonde.models import LoadedModel
+from sonde.models._contents import refuse_without_head
 
 _TOGETHER = 16
 """Prompts of one length that are continued together."""
@@ -39,8 +40,10 @@ def continuations(
         Each prompt and the text behind it, in no promised order; None where a prompt alone fills the context.
 
     Raises:
-        CaptureError: The model did not write.
+        InputError: The model has no head.
+        CaptureError: It did not write.
     """
+    refuse_without_head(loaded)
     by_length: dict[int, list[tuple[str, list[int]]]] = {}
     for prompt in prompts:
         ids = _ids(loaded, prompt, chat=chat)

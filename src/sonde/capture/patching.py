@@ -17,6 +17,7 @@ from sonde.capture.patches import DIRECTIONS, PatchCell, Patched, PatchedItem, P
 from sonde.capture.requests import Changed, HiddenStates, Masked, Pass, Plain, Prepared
 from sonde.capture.settings import CaptureSettings
 from sonde.models import LoadedModel
+from sonde.models._contents import refuse_without_head
 
 _HELD = 1 << 28
 """Bytes of states that are held at a time."""
@@ -58,9 +59,8 @@ def answer_patches(
         CaptureError: A margin or a gradient is not finite.
     """
     capabilities = loaded.capabilities
-    if capabilities.kind not in ("decoder", "encoder") or (
-        capabilities.kind == "encoder" and not capabilities.masks
-    ):
+    refuse_without_head(loaded)
+    if capabilities.kind not in ("decoder", "encoder") or capabilities.lacks:
         raise InputError(
             f"model {loaded.spec.name!r} is neither a decoder nor a masked model, so nothing is patched in it"
         )

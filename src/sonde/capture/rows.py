@@ -16,6 +16,7 @@ from sonde.capture.settings import CaptureSettings
 from sonde.capture.union import Input
 from sonde.capture.windows import around_gap, bidirectional_windows, causal_windows, gap_of
 from sonde.models import LoadedModel
+from sonde.models._contents import refuse_without_head
 
 
 class RowCutter:
@@ -49,8 +50,10 @@ class RowCutter:
             prepared: Its item.
 
         Raises:
-            InputError: A position, span or mask that the item or model does not have is asked for.
+            InputError: A position, span, mask or head is asked for that the item or model does not have.
         """
+        if asked.wanted.scored or asked.wanted.depth:
+            refuse_without_head(self._loaded)
         ids = np.asarray(prepared.alignment.subwords.ids, dtype=np.int64)
         _check_positions(asked, prepared, len(ids))
         if self._kind == "decoder":

@@ -41,8 +41,8 @@ from sonde.capture.tensors import (
 from sonde.capture.transfer import Download, Sent, Upload
 from sonde.capture.trial import recording
 from sonde.capture.union import Input, MergedRequests
-from sonde.models import FAMILIES, LoadedModel
-from sonde.models._heads import Head
+from sonde.models import LoadedModel
+from sonde.models._heads import Head, body_and_head
 from sonde.models._memory import if_it_fits
 from sonde.models._weights import TF32
 
@@ -80,7 +80,7 @@ class Runner:
         self._prepared = prepared
         self._inputs = inputs
         self._kind = loaded.capabilities.kind
-        self._whole, head = FAMILIES.load(loaded.family).body_and_head(loaded.model)
+        self._whole, head = body_and_head(loaded)
         self._head = head.widened()
         # Of an encoder-decoder the encoder reads; its decoder is asked where it writes.
         self._body = loaded.model.get_encoder() if self._kind == "encoder-decoder" else self._whole

@@ -90,18 +90,31 @@ def recording(loaded: LoadedModel) -> Generator[Recording]:
     Raises:
         CaptureError: The model gives no attention, or none that equals eager attention.
     """
+    with switched(loaded, _trial_of(loaded).way) as one:
+        yield one
+
+
+def unread(loaded: LoadedModel) -> str:
+    """Why no attention of a model can be read; empty where it can."""
+    try:
+        _trial_of(loaded)
+    except _RefusedError as refused:
+        return refused.reason
+    return ""
+
+
+def _trial_of(loaded: LoadedModel) -> AttentionTrial:
     trial = _found.get(loaded.model)
     if trial is None:
         trial = _found[loaded.model] = _tried(loaded)
-    with switched(loaded, trial.way) as one:
-        yield one
+    return trial
 
 
 @torch.inference_mode()
 def _tried(loaded: LoadedModel) -> AttentionTrial:
     how = loaded.capabilities.attention
     if how not in ("interface", "eager"):
-        raise _refused(loaded, "it has none")
+        raise _RefusedError(loaded, "it has none")
     together = _LENGTHS if loaded.takes_padding else _LENGTHS[:1] * 2
     rows = some_rows(loaded, together[:1] if loaded.alone else together)
     usual = [one.last_hidden_state for one in forward_rows(loaded, rows)]
@@ -118,13 +131,17 @@ def _tried(loaded: LoadedModel) -> AttentionTrial:
         if max(difference, _changed(states, usual, rows)) <= near(loaded):
             return AttentionTrial(way, difference)
         reason = reason or f"what is read differs from eager attention by {difference:.2g}"
-    raise _refused(loaded, reason)
+    raise _RefusedError(loaded, reason)
 
 
-def _refused(loaded: LoadedModel, reason: str) -> CaptureError:
-    return CaptureError(
-        f"model {loaded.spec.name!r} gives no attention rows: {reason[:200]}; ask for states instead"
-    )
+class _RefusedError(CaptureError):
+    """No attention of a model can be read."""
+
+    def __init__(self, loaded: LoadedModel, reason: str) -> None:
+        self.reason = reason[:200]
+        super().__init__(
+            f"model {loaded.spec.name!r} gives no attention rows: {self.reason}; ask for states instead"
+        )
 
 
 def _expected(loaded: LoadedModel, rows: Sequence[list[int]]) -> _Matrices:
@@ -142,12 +159,12 @@ def _expected(loaded: LoadedModel, rows: Sequence[list[int]]) -> _Matrices:
             given = getattr(output, "cross_attentions" if side == "cross" else "attentions", None)
             layers = [one for one in given or () if one is not None]
             if not layers:
-                raise _refused(loaded, "transformers returns none even with eager attention")
+                raise _RefusedError(loaded, "transformers returns none even with eager attention")
             size = len(row)
             wrong = [one.shape for one in layers if one.ndim != 4 or one.shape[2:] != (size, size)]
             if wrong:
                 shape = " x ".join(map(str, wrong[0]))
-                raise _refused(loaded, f"a layer's are {shape} for {size} tokens, not by query and key")
+                raise _RefusedError(loaded, f"a layer's are {shape} for {size} tokens, not by query and key")
             into.append([one[0].float() for one in layers])
     return found
 

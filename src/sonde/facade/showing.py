@@ -39,6 +39,7 @@ from sonde.lenses import LensSettings
 from sonde.lenses._words import put_together, whole_words, word_by_word
 from sonde.lenses.attention.words import FACET, Edges, read_item, subwords_of
 from sonde.lenses.surprisal.objective import objective_for
+from sonde.models import describe, spec_of
 from sonde.tasks.syntax.syntax_relations import task as relations_task
 
 if TYPE_CHECKING:
@@ -59,28 +60,32 @@ class Read:
         model: Its name.
         objective: ``"causal"`` (each subword from what stands before it), ``"pll"`` (from both sides, it and
             the rest of its word hidden) or ``"infill"`` (its word left out and written): numbers of two are
-            not comparable.
-        bits_per_byte: Surprisal of the whole in bits a byte of UTF-8.
+            not comparable. Empty where there is no surprisal.
+        bits_per_byte: Surprisal of the whole in bits a byte of UTF-8; None where there is none.
         tokens: One row a subword: ``start, end`` (characters), ``text, bits, rank`` (1 is what the model
-            expected most), ``entropy`` (bits), ``expected`` (the likeliest subwords, best first), ``kind``
-            (the syntax node that it stands in).
+            expected most; 0 of what is not scored), ``entropy`` (bits), ``expected`` (the likeliest subwords,
+            best first), ``kind`` (the syntax node that it stands in).
         relations: One row a relation of the language that occurs: ``relation, edges``, and of the head that
             finds most of them in this text ``side, layer, head, found``.
         arcs: One row an edge, with what the head of its relation attends to most: ``relation, side, layer,
             head, asked, expected, picked`` (characters where the words begin, with ``*_text``) and ``found``.
         nodes: One row a named syntax node in pre-order: ``depth, kind, start, end, bits``, the sum over the
-            subwords that begin in it.
+            subwords that begin in it; NaN where there is no surprisal.
         without: Why there is no attention, empty where there is.
+        unscored: Why there is no surprisal, empty where there is.
+        head: What its head is, where its configuration names no language model.
     """
 
     model: str
     objective: str
-    bits_per_byte: float
+    bits_per_byte: float | None
     tokens: pl.DataFrame
     relations: pl.DataFrame
     arcs: pl.DataFrame
     nodes: pl.DataFrame
     without: str = ""
+    unscored: str = ""
+    head: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +130,11 @@ def show(file: Place, models: Names, *, function: str | None = None, device: str
     from sonde.facade.parts import load_model
 
     chosen, others = _chosen(Path(file), function)
-    reads = tuple(
-        _read(load_model(name, device=device), chosen, name) for name in several("models", models) or ()
-    )
+    named = several("models", models) or ()
+    for name in named:
+        # What is going to be refused is refused before another model has been read.
+        describe(spec_of(name, device=device))
+    reads = tuple(_read(load_model(name, device=device), chosen, name) for name in named)
     item = chosen.item
     return Showing(chosen.file, item.name, chosen.line, item.language, item.text, others, reads)
 
@@ -147,32 +154,43 @@ def _chosen(file: Path, function: str | None) -> tuple[NewFunction, tuple[str, .
 def _read(loaded: LoadedModel, chosen: NewFunction, name: str) -> Read:
     from sonde.alignment import surfaces
     from sonde.capture import observe_lenses, prepare
+    from sonde.capture.trial import unread
 
     (prepared,) = prepare(loaded, [chosen.item])
     words, edges, without = _related(loaded, prepared)
-    kind = loaded.capabilities.kind
-    passes = {"scores": [_scored(prepared, kind)]}
+    capabilities = loaded.capabilities
+    unscored = f"this {capabilities.kind} has {capabilities.lacks}" if capabilities.lacks else ""
+    passes: dict[str, list[Pass]] = {} if unscored else {"scores": [_scored(prepared, capabilities.kind)]}
     if words is not None and edges is not None:
-        passes["attention"] = [_attention(prepared, words, edges)]
+        without = unread(loaded)
+        if not without:
+            passes["attention"] = [_attention(prepared, words, edges)]
     (observed,) = observe_lenses(loaded, [prepared], passes)
-    captures = observed.captures["scores"]
-    scores = captures[0].scores if kind == "decoder" else put_together(captures)
-    if scores is None or not np.isfinite(scores.nats[scores.scored]).all():
-        raise InputError(f"model {name!r} gives no finite surprisal for {chosen.file!r}")
-    bits = np.where(scores.scored, scores.nats, np.nan) / math.log(2)
+    bits, scores = np.full(len(prepared.alignment.subwords), np.nan), None
+    if not unscored:
+        captures = observed.captures["scores"]
+        scores = captures[0].scores if capabilities.kind == "decoder" else put_together(captures)
+        if scores is None or not np.isfinite(scores.nats[scores.scored]).all():
+            raise InputError(f"model {name!r} gives no finite surprisal for {chosen.file!r}")
+        bits = np.where(scores.scored, scores.nats, np.nan) / math.log(2)
     attended = observed.captures["attention"][0].words if "attention" in passes else {}
     if not attended and not without:
         without = "it is longer than the model can take at once"
     relations, arcs = _arcs(attended, words, edges, chosen.item.text)
+    size = max(len(chosen.item.text.encode("utf-8", "replace")), 1)
     return Read(
         model=name,
-        objective=objective_for({name: loaded.capabilities}, {}),
-        bits_per_byte=float(np.nansum(bits)) / max(len(chosen.item.text.encode("utf-8", "replace")), 1),
-        tokens=_tokens(prepared, scores, bits, surfaces(loaded.tokenizer, loaded.capabilities.vocab)),
+        objective="" if unscored else objective_for({name: capabilities}, {}),
+        bits_per_byte=None if unscored else float(np.nansum(bits)) / size,
+        tokens=_tokens(prepared, scores, bits, surfaces(loaded.tokenizer, capabilities.vocab)),
         relations=relations,
         arcs=arcs,
-        nodes=_nodes(prepared, bits),
+        nodes=_nodes(prepared, bits).with_columns(
+            pl.lit(float("nan")).alias("bits") if unscored else pl.col("bits")
+        ),
         without=without,
+        unscored=unscored,
+        head=loaded.facts.get("head", ""),
     )
 
 
@@ -209,22 +227,30 @@ def _attention(prepared: Prepared, words: Words, edges: Edges) -> Pass:
 
 
 def _tokens(
-    prepared: Prepared, scores: ScoredSubwords, bits: Float[np.ndarray, " subword"], surfaces: Sequence[str]
+    prepared: Prepared,
+    scores: ScoredSubwords | None,
+    bits: Float[np.ndarray, " subword"],
+    surfaces: Sequence[str],
 ) -> pl.DataFrame:
     subwords = prepared.alignment.subwords
     starts, ends = subwords.start.tolist(), subwords.end.tolist()
-    expected = [
-        [surfaces[one] for one in row] if held else []
-        for row, held in zip(scores.top_ids.tolist(), scores.scored.tolist(), strict=True)
-    ]
+    rank, entropy = np.zeros(len(bits), np.int64), np.full(len(bits), np.nan)
+    expected: list[list[str]] = [[] for _ in starts]
+    if scores is not None:
+        rank = np.where(scores.scored, scores.rank, 0)
+        entropy = np.where(scores.scored, scores.entropy, np.nan)
+        expected = [
+            [str(surfaces[one]) for one in row] if held else []
+            for row, held in zip(scores.top_ids.tolist(), scores.scored.tolist(), strict=True)
+        ]
     return pl.DataFrame(
         {
             "start": starts,
             "end": ends,
             "text": [subwords.text[start:end] for start, end in zip(starts, ends, strict=True)],
             "bits": bits,
-            "rank": np.where(scores.scored, scores.rank, 0),
-            "entropy": np.where(scores.scored, scores.entropy, np.nan) / math.log(2),
+            "rank": rank,
+            "entropy": entropy / math.log(2),
             "expected": pl.Series(expected, dtype=pl.List(pl.String)),
             "kind": list(prepared.alignment.tag),
         }

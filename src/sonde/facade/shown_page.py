@@ -19,7 +19,8 @@ def page_of(shown: Mapping[str, Any]) -> str:
     """
     reads = {read_slug(number): read for number, read in enumerate(shown["reads"])}
     attended = {slug: read for slug, read in reads.items() if read["arcs"]}
-    found = [_surprisal(reads), *([_attention(attended)] if attended else [])]
+    scored = {slug: read for slug, read in reads.items() if not read["unscored"]}
+    found = [*([_surprisal(scored)] if scored else []), *([_attention(attended)] if attended else [])]
     return page_of_function(shown, found)
 
 

@@ -99,6 +99,7 @@ class Checkpoint:
             context=0,
             attention="none" if ATTENTION_WEIGHTS in self.lacks else "interface",
             masks=kind != "decoder" and MASKED_HEAD not in self.lacks,
+            head=MASKED_HEAD not in self.lacks,
         )
 
 

@@ -12,8 +12,8 @@ from sonde.base.errors import InputError, StoreError, UnknownNameError, UsageErr
 from sonde.models._family import ModelSpec
 from sonde.models._files import small_files
 from sonde.models._load import load_model
-from sonde.models._quiet import quiet
 from sonde.models._resolve import locate
+from sonde.models._saving import save_model
 
 WEIGHTS = ("int8", "random")
 """``int8``: every matrix rounded row by row to 255 steps (symmetric, by the row's largest weight), written as
@@ -50,15 +50,14 @@ def derive(name: str, target: Path, weights: str, *, seed: int = 0) -> Path:
     spec = ModelSpec(
         name=name, device="cpu", dtype="float32", reinitialise=seed if weights == "random" else None
     )
-    model = load_model(spec).model
+    loaded = load_model(spec)
     if weights == "int8":
-        _round(model)
+        _round(loaded.model)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".deriving-") as temporary:
             made = Path(temporary) / "model"
-            with quiet():
-                model.save_pretrained(made)
+            save_model(loaded, made)
             for path in small_files(Path(place.name)):
                 if not (made / path.name).exists():
                     shutil.copyfile(path, made / path.name)

@@ -23,6 +23,7 @@ class Capabilities:
         attention: ``"interface"`` (a registered attention function is called), ``"eager"`` or ``"none"``.
         masks: Whether it can be asked for what is left out of a text: by a mask token, of an
             encoder-decoder by a gap that its decoder fills, of a decoder by tokens for filling in.
+        head: Whether its files hold the head that scores subwords; without it there are states and attention.
     """
 
     kind: str
@@ -33,6 +34,16 @@ class Capabilities:
     context: int
     attention: str
     masks: bool
+    head: bool = True
+
+    @property
+    def lacks(self) -> str:
+        """What it lacks to score subwords, such as ``"no mask token"``; empty where it lacks nothing."""
+        if not self.head:
+            return "no masked-LM head" if self.kind == "encoder" else "no language-model head"
+        if self.masks or self.kind in ("decoder", "endpoint"):
+            return ""
+        return "no mask token" if self.kind == "encoder" else "no sign for what is left out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

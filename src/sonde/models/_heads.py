@@ -17,6 +17,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from sonde.models._contents import refuse_without_head
+from sonde.models._family import LoadedModel
 from sonde.models._placing import present, spread
 
 Head = Callable[[Float[Tensor, "*axes d_model"]], Float[Tensor, "*axes vocab"]]
@@ -240,6 +242,35 @@ def _copied(module: Any) -> Any:
     one = copy.copy(module)
     one._modules = dict(module._modules)
     return one
+
+
+class _AbsentHead:
+    """Stands for the head of a model whose files hold none: it refuses whatever it is asked."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self._loaded = loaded
+
+    def __call__(self, given: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes vocab"]:
+        refuse_without_head(self._loaded)
+        raise AssertionError
+
+    def widened(self) -> _AbsentHead:
+        return self
+
+    def narrowed(self, ids: Int[Tensor, " candidate"]) -> _AbsentHead:
+        return self
+
+
+def body_and_head(loaded: LoadedModel) -> tuple[Any, Any]:
+    """The body of a model and its head, which refuses whatever it is asked where the files hold none.
+
+    Every number over the vocabulary comes from this head: weights that a checkpoint does not contain are
+    random, and say something else at each loading.
+    """
+    from sonde.models import FAMILIES
+
+    body, head = FAMILIES.load(loaded.family).body_and_head(loaded.model)
+    return body, head if loaded.capabilities.head else _AbsentHead(loaded)
 
 
 def head_of(model: Any, *bodies: str, states: str = "inputs_embeds") -> WholeHead:

@@ -54,12 +54,6 @@ def _width(config: Any) -> int:
     return _shapes.number(config, "hidden_size", "n_embd", "d_model")
 
 
-def _model_class(mapping: str, config: Any) -> Any:
-    from transformers.models.auto import modeling_auto
-
-    return getattr(modeling_auto, mapping).get(type(config), None)
-
-
 def _pad(tokenizer: Any, vocab: int) -> int:
     for candidate in (tokenizer.pad_token_id, tokenizer.eos_token_id):
         if candidate is not None and candidate < vocab:
@@ -81,7 +75,13 @@ def _saved_as_decoder(config: Any) -> bool:
 
 
 def _one_sided(
-    kind: str, config: Any, model_class: Any, context: Callable[[Any], int], *, masks: bool
+    kind: str,
+    config: Any,
+    model_class: Any,
+    context: Callable[[Any], int],
+    *,
+    masks: bool,
+    head: bool = True,
 ) -> Capabilities:
     """Capabilities of a model with a decoder or an encoder alone."""
     text = _shapes.text_config(config)
@@ -94,6 +94,7 @@ def _one_sided(
         context=context(text),
         attention=_shapes.attention(model_class, text),
         masks=masks,
+        head=head,
     )
 
 
@@ -175,7 +176,7 @@ class DecoderFamily:
         return find(_by_prefix(model)[0], {"decoder": self.places}, model)
 
     def _class(self, config: Any) -> Any:
-        return _model_class("MODEL_FOR_CAUSAL_LM_MAPPING", config)
+        return _shapes.model_class("MODEL_FOR_CAUSAL_LM_MAPPING", config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,15 +202,14 @@ class EncoderFamily:
         return not _saved_as_decoder(config) and self._class(config) is not None
 
     def capabilities(self, config: Any) -> Capabilities:
-        """Capabilities by configuration alone; a checkpoint saved without its masked head cannot mask."""
+        """Capabilities by configuration alone; whether there is a head is told by the files, if at hand."""
         saved = _shapes.architectures(config)
-        masks = not saved or any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in saved)
-        return _one_sided("encoder", config, self._class(config), self.context, masks=masks)
+        head = not saved or _shapes.names_language_model(saved)
+        return _one_sided("encoder", config, self._class(config), self.context, masks=True, head=head)
 
     def load(self, spec: ModelSpec, config: Any) -> Any:
         """The model with its masked head."""
-        masks = self.capabilities(config).masks
-        return read_weights("AutoModelForMaskedLM", spec, config, head_required=masks)
+        return read_weights("AutoModelForMaskedLM", spec, config)
 
     def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
         """What the tokenizer puts around a text, and its mask."""
@@ -233,7 +233,7 @@ class EncoderFamily:
         return find(_by_prefix(model)[0], {"encoder": self.places}, model)
 
     def _class(self, config: Any) -> Any:
-        return _model_class("MODEL_FOR_MASKED_LM_MAPPING", config)
+        return _shapes.model_class("MODEL_FOR_MASKED_LM_MAPPING", config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +278,7 @@ class EncoderDecoderFamily:
             vocab=_shapes.number(config, "vocab_size"),
             context=_shapes.context(config),
             attention=_shapes.attention(
-                _model_class("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", config), config
+                _shapes.model_class("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", config), config
             ),
             masks=True,
         )

@@ -10,7 +10,9 @@ from typing import Any
 
 from sonde.base.errors import InputError, SondeError
 from sonde.models._adapting import adapter_hash, check_adapter, is_merged
+from sonde.models._by_headers import contents_by_headers
 from sonde.models._configuration import config_of
+from sonde.models._contents import Contents, contents_of
 from sonde.models._encoders import VECTORS, encoder_revision, is_encoder, load_encoder
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
 from sonde.models._gguf import gguf_facts
@@ -34,6 +36,7 @@ from sonde.models._resolve import (
     takes_texts,
 )
 from sonde.models._revision import check_content, files_revision
+from sonde.models._shapes import architectures, names_language_model
 from sonde.models._tokenizer import load_tokenizer, tokenizer_fact
 from sonde.models._weights import TF32, check_files, device_of, dtype_of
 
@@ -53,7 +56,10 @@ def load_model(spec: ModelSpec) -> LoadedModel:
     capabilities, special = _described(spec, family)
     _check_how(spec, config)
     model = family.load(spec, config)
-    _check_head(spec, family, model, capabilities)
+    if contents := contents_of(model):
+        capabilities = _with_head(capabilities, contents)
+    if capabilities.head:
+        _check_head(spec, family, model, capabilities)
     kind = _held_as(spec, config)
     revision = resolve_revision(spec)
     check_content(spec)
@@ -67,7 +73,7 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         family=name,
         # The columns that 8 bits spare are chosen over all rows of a batch.
         alone=kind == "8bit",
-        facts=_facts(spec, model, kind),
+        facts=_facts(spec, config, model, kind),
     )
     return dataclasses.replace(loaded, takes_padding=_takes_padding(loaded))
 
@@ -137,11 +143,16 @@ def _held_as(spec: ModelSpec, config: Any) -> str:
     return kind if spec.reinitialise is None or by_bitsandbytes(kind) else ""
 
 
-def _facts(spec: ModelSpec, model: Any, kind: str) -> dict[str, str]:
+def _facts(spec: ModelSpec, config: Any, model: Any, kind: str) -> dict[str, str]:
     """How a model was read, for ``run.json``."""
     facts = {"tokenizer": tokenizer_fact(spec)}
     if gguf_file(spec) is not None:
         facts |= gguf_facts(Path(locate(spec).name))
+    saved, contents = architectures(config), contents_of(model)
+    named = type(model).__name__ in saved or names_language_model(saved)
+    if contents and contents.head and saved and not named:
+        what = "its tied input embeddings" if contents.tied else "weights of its files"
+        facts["head"] = f"{what}; its configuration names {', '.join(saved)}"
     if kind:
         facts["quantised"] = quantiser(kind)
     if spec.adapter and spec.reinitialise is None:
@@ -175,13 +186,20 @@ def resolve_revision(spec: ModelSpec) -> str:
 
 
 def _described(spec: ModelSpec, family: Family) -> tuple[Capabilities, SpecialTokens]:
-    """What a family says of a model, held against its vocabulary; one without a mask cannot mask."""
+    """What a family says of a model, held against its vocabulary and files; without a mask none masks."""
     config, tokenizer = config_of(spec), load_tokenizer(spec)
     capabilities, special = family.capabilities(config), family.special_tokens(tokenizer, config)
     check_vocabulary(spec, tokenizer, capabilities, special)
     signs = {"encoder-decoder": special.gap, "decoder": special.infill}
     sign = signs.get(capabilities.kind, special.mask)
-    return dataclasses.replace(capabilities, masks=capabilities.masks and sign is not None), special
+    capabilities = dataclasses.replace(capabilities, masks=capabilities.masks and sign is not None)
+    contents = contents_by_headers(spec, config, capabilities.kind)
+    return capabilities if contents is None else _with_head(capabilities, contents), special
+
+
+def _with_head(capabilities: Capabilities, contents: Contents) -> Capabilities:
+    """What a model can be asked for, given what its files hold; without a head it cannot fill in."""
+    return dataclasses.replace(capabilities, head=contents.head, masks=capabilities.masks and contents.head)
 
 
 def _family_of(spec: ModelSpec, config: Any) -> tuple[str, Family]:

@@ -221,7 +221,8 @@ def computing_device(model: Any) -> Any:
     import torch
 
     embeddings = model.get_input_embeddings()
-    for module in () if embeddings is None else embeddings.modules():
+    # Perceiver's are a parameter alone.
+    for module in embeddings.modules() if isinstance(embeddings, torch.nn.Module) else ():
         for hook in hooks_of(module):
             if (device := getattr(hook, "execution_device", None)) is not None:
                 return torch.device(device)

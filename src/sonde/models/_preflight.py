@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError
+from sonde.models._contents import Contents
 from sonde.models._family import Capabilities, ModelSpec, SpecialTokens
 from sonde.models._files import JSON_LIMIT, check_size, file_of, read_object, small_files
 from sonde.models._headers import read_header
 from sonde.models._resolve import locate
+from sonde.models._shapes import architectures, names_language_model
 from sonde.models._sizes import check_sizes
 
 _VOCABULARIES = (
@@ -124,17 +126,20 @@ def check_vocabulary(
         )
 
 
-def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any], *, head_required: bool) -> None:
+def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any]) -> Contents:
     """Hold what was read against what the configuration asks for.
 
     Args:
         spec: What was asked for.
-        model: As it was read.
+        model: As it was read; its weights do not matter.
         report: What transformers says of the reading.
-        head_required: Whether a checkpoint without its head is refused.
+
+    Returns:
+        What the files hold of the model: a body is enough.
 
     Raises:
-        InputError: Weights are missing or of another shape, or the files have layers that were not read.
+        InputError: Weights of the body or some of the head's are missing, or are of another shape, or the
+            files have layers that were not read.
     """
     about = f"model {spec.name!r}:"
     prefix = f"{model.base_model_prefix}."
@@ -152,10 +157,14 @@ def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any], *, head_requ
             f"{about} its files lack {_some(lost)}, which its config.json asks for; fetch it again, or name "
             "the configuration that belongs to it"
         )
-    if missing and head_required:
+    head = head_weights(model, missing)
+    lost = [name for name, absent in head.items() if absent]
+    saved = architectures(model.config)
+    # A classifier may have weights under names that a language model's head has, too (ModernBERT).
+    if lost and len(lost) < len(head) and (not saved or names_language_model(saved)):
         raise InputError(
-            f"{about} its files lack {_some(missing)} of the head of {type(model).__name__}; name a "
-            "checkpoint saved with its head"
+            f"{about} its files lack {_some(lost)} of the head of {type(model).__name__} and hold others of "
+            "it; name a checkpoint saved with its whole head"
         )
     known = {_layerless(name.removeprefix(prefix)) for name in model.state_dict()}
     more = sorted(
@@ -168,6 +177,25 @@ def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any], *, head_requ
             f"{about} its files hold {_some(more)}, of layers that its config.json does not have; name the "
             "configuration that belongs to it"
         )
+    return Contents(head=not lost, tied=not head)
+
+
+def head_weights(model: Any, missing: Sequence[str]) -> dict[str, bool]:
+    """The weights that a head does not share with the body, by name, each with whether it is missing."""
+    body = getattr(model, model.base_model_prefix, None)
+    named = dict(model.named_parameters(remove_duplicate=False))
+    if body is None or body is model:
+        projection = model.get_output_embeddings()
+        own = set() if projection is None else {id(one) for one in projection.parameters()}
+        place = next((name for name, module in model.named_modules() if module is projection), "")
+        shared = {id(one) for name, one in named.items() if not name.startswith(f"{place}.")}
+        head = own - shared
+    else:
+        shared = {id(one) for one in body.parameters()}
+        head = {id(one) for one in named.values()} - shared
+    # What is tied to another weight goes by two names.
+    absent = {id(named[name]) for name in missing if name in named}
+    return {name: id(one) in absent for name, one in sorted(named.items()) if id(one) in head}
 
 
 def _some(names: list[str]) -> str:
@@ -178,8 +206,14 @@ def _layerless(name: str) -> str:
     return re.sub(r"(?<![^.])\d+(?![^.])", "#", name)
 
 
-def check_finite(spec: ModelSpec, model: Any, files: Iterable[Path]) -> None:
+def check_finite(spec: ModelSpec, model: Any, files: Iterable[Path], absent: Container[str] = ()) -> None:
     """Refuse weights that are NaN or infinite; one pass over the memory.
+
+    Args:
+        spec: What was asked for.
+        model: As it was read.
+        files: Its weights.
+        absent: Weights that the files do not hold, which are whatever was in memory.
 
     Raises:
         InputError: Some are, in the files or since they are held in half precision.
@@ -189,6 +223,8 @@ def check_finite(spec: ModelSpec, model: Any, files: Iterable[Path]) -> None:
     broken: list[str] = []
     elsewhere = False
     for name, weight in model.named_parameters():
+        if name in absent:
+            continue
         if weight.device.type == "meta":
             elsewhere = True
             continue

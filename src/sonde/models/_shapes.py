@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 UNBOUNDED = 2048
 """Context where a model has no positions to run out of (ALiBi, relative, recurrent) and names no length."""
+
+_LANGUAGE_MODELS = (
+    *("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForPreTraining"),
+    *("ForConditionalGeneration", "ForSeq2SeqLM"),
+)
 
 _CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx")
 
@@ -37,6 +43,18 @@ def attention(model_class: Any, config: Any) -> str:
         return "none"
     module = sys.modules.get(getattr(model_class, "__module__", ""))
     return "interface" if hasattr(module, "ALL_ATTENTION_FUNCTIONS") else "eager"
+
+
+def model_class(mapping: str, config: Any) -> Any:
+    """The class that transformers has for a configuration in one of its mappings; None where it has none."""
+    from transformers.models.auto import modeling_auto
+
+    return getattr(modeling_auto, mapping).get(type(config), None)
+
+
+def names_language_model(saved: Iterable[str]) -> bool:
+    """Whether one of some class names is that of a model with a head that scores subwords."""
+    return any(name.endswith(_LANGUAGE_MODELS) for name in saved)
 
 
 def architectures(config: Any) -> tuple[str, ...]:

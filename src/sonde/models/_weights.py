@@ -10,12 +10,13 @@ from typing import Any
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import derive_seed
 from sonde.models._adapting import adapted
+from sonde.models._contents import Contents, remember
 from sonde.models._convert import converted
 from sonde.models._family import ModelSpec
 from sonde.models._files import revision_of, weights_of
 from sonde.models._headers import check_fetched, local_headers, read_header
 from sonde.models._placing import architecture, check_map, dispatched, gone_with, mapped, offload_folder
-from sonde.models._preflight import check_finite, check_keys
+from sonde.models._preflight import check_finite, check_keys, head_weights
 from sonde.models._quantising import (
     bitsandbytes_settings,
     by_bitsandbytes,
@@ -31,7 +32,7 @@ TF32 = "tf32"
 """Weights in float32 whose products an accelerator makes from 10 bits behind the point."""
 
 
-def read_weights(auto_class: str, spec: ModelSpec, config: Any, *, head_required: bool = True) -> Any:
+def read_weights(auto_class: str, spec: ModelSpec, config: Any) -> Any:
     """A model in evaluation mode where it computes.
 
     Args:
@@ -39,7 +40,9 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any, *, head_required
         spec: What was asked for; with ``reinitialise`` no weight is read, and there is no adapter: one begins
             as nothing.
         config: Its configuration.
-        head_required: Whether a checkpoint without its head is refused.
+
+    Returns:
+        The model; of a checkpoint without a head the head is random, see `sonde.models._contents`.
 
     Raises:
         InputError: The weights are missing, incomplete, damaged, or refused by the reader of pickles.
@@ -63,9 +66,10 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any, *, head_required
     else:
         # What is merged is whole in memory first.
         at_once = None if spec.adapter and not kind else placed
-        model = _read(picker, spec, config, dtype, fewer, at_once, head_required=head_required)
+        model, contents = _read(picker, spec, config, dtype, fewer, at_once)
         if spec.adapter:
             model = adapted(spec, model, merge=not kind)
+        remember(model, contents)
         placed = None if at_once else placed
     if placed and not kind:
         folder = offload_folder()
@@ -97,10 +101,10 @@ def _drawn(picker: Any, spec: ModelSpec, config: Any, dtype: Any) -> Any:
 
 
 def _read(
-    picker: Any, spec: ModelSpec, config: Any, dtype: Any, fewer: Any, placed: Any, *, head_required: bool
-) -> Any:
+    picker: Any, spec: ModelSpec, config: Any, dtype: Any, fewer: Any, placed: Any
+) -> tuple[Any, Contents]:
     """The trained weights: in memory, or where a device map or a quantisation has them at once."""
-    files_place, files = _safe_place(spec)
+    files_place, files = safe_place(spec)
     more: dict[str, Any] = {}
     folder = offload_folder() if placed else None
     if spec.quantise:
@@ -126,9 +130,9 @@ def _read(
         raise InputError(f"model {spec.name!r}: cannot be loaded: {one_line(error)}") from error
     if folder is not None:
         gone_with(model, folder)
-    check_keys(spec, model, report, head_required=head_required)
-    check_finite(spec, model, files)
-    return model
+    contents = check_keys(spec, model, report)
+    check_finite(spec, model, files, () if contents.head else head_weights(model, ()))
+    return model, contents
 
 
 def check_files(spec: ModelSpec) -> None:
@@ -147,8 +151,12 @@ def check_files(spec: ModelSpec) -> None:
                 read_header(file, spec.name)
 
 
-def _safe_place(spec: ModelSpec) -> tuple[Location, tuple[Path, ...]]:
-    """Where a model's safetensors are, whole; pickled weights are converted into the cache on first use."""
+def safe_place(spec: ModelSpec) -> tuple[Location, tuple[Path, ...]]:
+    """Where a model's safetensors are, whole; pickled weights are converted into the cache on first use.
+
+    Raises:
+        InputError: They are missing or damaged.
+    """
     place = locate(spec)
     with quiet():
         weights = weights_of(place, spec.name)

@@ -15,7 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.models import FAMILIES, LoadedModel
+from sonde.models import LoadedModel
+from sonde.models._heads import body_and_head
 from sonde.models._norms import last_steps
 
 BATCH = 128
@@ -58,7 +59,7 @@ class LayerHead:
     def __init__(self, loaded: LoadedModel) -> None:
         self.device = loaded.device
         self._steps = last_steps(loaded)
-        self._head = FAMILIES.load(loaded.family).body_and_head(loaded.model)[1].widened()
+        self._head = body_and_head(loaded)[1].widened()
         self._dtype = loaded.model.dtype
 
     def __call__(self, states: Float[Tensor, "row d_model"]) -> Float[Tensor, "row vocab"]:

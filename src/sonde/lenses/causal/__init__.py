@@ -47,13 +47,12 @@ class Causal(LensDefaults):
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Models that cannot be asked for a subword are refused."""
-        if capabilities.kind == "decoder" or (
-            capabilities.kind in ("encoder", "encoder-decoder") and capabilities.masks
-        ):
+        if capabilities.kind in ("decoder", "encoder", "encoder-decoder") and not capabilities.lacks:
             return None
         return (
-            f"lens 'causal' measures surprisal, and this {capabilities.kind} has no mask token to be asked "
-            "by; use a decoder or a masked model, for example sonde/mini-decoder"
+            f"lens 'causal' measures surprisal, and this {capabilities.kind} has "
+            f"{capabilities.lacks or 'no states'}; use a decoder or a masked model, for example "
+            "sonde/mini-decoder"
         )
 
     def about_inputs(

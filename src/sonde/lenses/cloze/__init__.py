@@ -78,13 +78,12 @@ class Cloze(LensDefaults):
     )
 
     def refuses(self, capabilities: Capabilities) -> str | None:
-        """Models that cannot fill in what is left out are refused, decoders excepted."""
-        if capabilities.kind == "decoder" or capabilities.masks:
+        """Models that cannot fill in what is left out are refused, decoders with a head excepted."""
+        if not capabilities.lacks:
             return None
-        lacks = "no mask token" if capabilities.kind == "encoder" else "no sign for what is left out"
         return (
-            f"lens 'cloze' asks for what is left out, and this {capabilities.kind} has {lacks}; use a model "
-            "that has, or a decoder, for example sonde/mini-encoder"
+            f"lens 'cloze' asks for what is left out, and this {capabilities.kind} has {capabilities.lacks}; "
+            "use a model that has, or a decoder, for example sonde/mini-encoder"
         )
 
     def options_for(

@@ -42,7 +42,12 @@ class Prompting(LensDefaults):
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Models that write no text are refused."""
         if capabilities.kind in ("decoder", "endpoint"):
-            return None
+            if not capabilities.lacks:
+                return None
+            return (
+                f"lens 'prompting' asks models that write, and this model has {capabilities.lacks}; use one "
+                "that has, for example sonde/mini-decoder"
+            )
         return (
             f"lens 'prompting' asks models that write, and this model is an {capabilities.kind}; use a "
             "decoder, for example sonde/mini-decoder, or the lens cloze"

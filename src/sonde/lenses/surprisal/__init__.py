@@ -44,7 +44,6 @@ from sonde.lenses.surprisal.shared import shared
 from sonde.lenses.surprisal.sums import BY_ID, Sums, collect_sums
 from sonde.models import Capabilities
 from sonde.models._naming import PREFIX
-from sonde.models._resolve import SERVED
 from sonde.results.memory import PERIOD
 from sonde.results.observations import OBSERVATIONS_SCHEMA
 from sonde.results.pairing import Compared
@@ -78,12 +77,11 @@ class Surprisal(LensDefaults):
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Models that neither predict the next subword nor fill in what is hidden are refused."""
-        if capabilities.kind in ("decoder", SERVED.kind) or capabilities.masks:
+        if not capabilities.lacks:
             return None
-        lacks = "no mask token" if capabilities.kind == "encoder" else "no sign for what is left out"
         return (
             f"lens 'surprisal' scores decoders and models that fill in, and this {capabilities.kind} has "
-            f"{lacks}; use one of them, for example sonde/mini-decoder"
+            f"{capabilities.lacks}; use one of them, for example sonde/mini-decoder"
         )
 
     def leaves_out(

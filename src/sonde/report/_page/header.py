@@ -12,6 +12,7 @@ from sonde.report._shared.asked import by_family, label_of, meaning_of
 from sonde.report._shared.numbers import count, number, spelled
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import Title
+from sonde.results.formats import legible
 from sonde.results.verdict import ENOUGH_CLUSTERS, verdict_allowed
 from sonde.results.words import plain_words
 from sonde.tasks import COPIES
@@ -143,6 +144,7 @@ def method_facts(run: RunData, titles: Sequence[Title], intervals: str) -> Facts
         ("Forward passes", _plain(summary.get("forwards"))),
         ("Time", ", ".join(f"{name} {number(seconds, 1)} s" for name, seconds in timing.items())),
         ("Precision", _precision(run, titles)),
+        ("Heads", _heads(run)),
         ("Hardware", _plain(summary.get("hardware"))),
         ("Execution", _plain(summary.get("execution"))),
         (
@@ -161,6 +163,12 @@ def _precision(run: RunData, titles: Sequence[Title]) -> str:
     exact = [title.in_float32 for title in titles if title.in_float32]
     rest = f"; {', '.join(exact)} in float32" if exact else ""
     return f"weights in {' and '.join(sorted(weights))}{rest}"
+
+
+def _heads(run: RunData) -> str:
+    """The heads of checkpoints that were saved as something else than language models."""
+    told = {model.name: str((model.facts.get("reading") or {}).get("head") or "") for model in run.models}
+    return "; ".join(f"{legible(name)}: {legible(head)}" for name, head in told.items() if head)
 
 
 def _plain(value: Any) -> str:

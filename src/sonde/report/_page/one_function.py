@@ -74,8 +74,10 @@ def _read(shown: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
     worst = sorted((row for row in read["tokens"] if row["rank"] > 0), key=lambda row: -row["bits"])
     return {
         "model": legible(read["model"]),
-        "bits": number(read["bits_per_byte"]),
-        "way": WAYS[read["objective"]],
+        "bits": "" if read["unscored"] else number(read["bits_per_byte"]),
+        "way": "" if read["unscored"] else WAYS[read["objective"]],
+        "unscored": legible(read["unscored"]),
+        "head": legible(read["head"]),
         "worst": [
             {
                 "line": _line(shown, row["start"]),

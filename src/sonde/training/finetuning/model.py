@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import derive_seed
-from sonde.models import FAMILIES, LoadedModel, ModelSpec, load_model
+from sonde.models import LoadedModel, ModelSpec, load_model
+from sonde.models._heads import body_and_head
 from sonde.training.compiling import check_compiler, compile_body
 from sonde.training.finetuning.batches import Batch
 from sonde.training.finetuning.data import SECOND, Data, reader_of
@@ -135,7 +136,7 @@ def body_of(loaded: LoadedModel) -> Any:
     """The part of a model that reads: all but its head; of an encoder-decoder the encoder."""
     if loaded.capabilities.kind == "encoder-decoder":
         return loaded.model.get_encoder()
-    return FAMILIES.load(loaded.family).body_and_head(loaded.model)[0]
+    return body_and_head(loaded)[0]
 
 
 def load_for_training(spec: ModelSpec, weights: str = FLOAT32) -> LoadedModel:

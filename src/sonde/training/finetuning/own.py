@@ -85,12 +85,14 @@ def save_own(own: Any, loaded: LoadedModel, folder: Path) -> None:
     # What is a second name of another weight is made again when the model is read.
     again = set(getattr(loaded.model, "all_tied_weights_keys", None) or ())
     more = {name: weight for name, weight in old.items() if name not in state and name not in again}
-    both = not changed and bool(more)
+    # What was drawn where the files held no head is none.
+    held = not changed and loaded.capabilities.head
+    both = held and bool(more)
     with quiet():
         own.save_pretrained(folder, state_dict=state | (more if both else {}))
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
-    tied = loaded.model.config.tie_word_embeddings and not changed
+    tied = loaded.model.config.tie_word_embeddings and held
     if both or tied:
         config["architectures"] = [type(own).__name__, type(loaded.model).__name__]
     path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

@@ -22,6 +22,7 @@ from safetensors.torch import load_file, save_file
 from sonde.base.errors import InputError, UsageError
 from sonde.models import LoadedModel, ModelSpec
 from sonde.models._quiet import quiet
+from sonde.models._saving import save_model
 from sonde.training.finetuning.answers import answer
 from sonde.training.finetuning.data import Data, Sample, Span, TextEncoder, read_all, reader_of, variable_at
 from sonde.training.finetuning.heads import ClassHead, Head, OwnHead, PointerHead, TokenHead
@@ -170,7 +171,7 @@ class FineTuned:
             if isinstance(self.model.body, OwnBody):
                 save_own(self.model.body.inner, self.loaded, place)
             else:
-                self.loaded.model.save_pretrained(place)
+                save_model(self.loaded, place)
             self.loaded.tokenizer.save_pretrained(place)
         write_head(self.model.head, self.facts, place)
 

@@ -18,6 +18,7 @@ from sonde.base.errors import InputError, StoreError
 from sonde.base.files import write_atomic
 from sonde.models import ModelSpec
 from sonde.models._quiet import quiet
+from sonde.models._saving import save_model
 from sonde.models._weights import device_of
 from sonde.training.compiling import compile_body
 from sonde.training.finetuning import checkpoint
@@ -155,7 +156,7 @@ def _trainee(spec: ModelSpec, data: Data, recipe: FineTuning) -> Trainee:
         if isinstance(model.body, OwnBody):
             save_own(model.body.inner, loaded, target)
         else:
-            loaded.model.save_pretrained(target)
+            save_model(loaded, target)
         loaded.tokenizer.save_pretrained(target)
 
     reader = reader_of(loaded.tokenizer, loaded.special, loaded.capabilities.kind)

@@ -14,7 +14,8 @@ from typing import Any
 import typer
 
 from sonde.base.error_log import append_to_log, forget_native_errors, log_beside, log_path
-from sonde.base.errors import SondeError
+from sonde.base.errors import SondeError, UsageError
+from sonde.base.files import home_folder
 from sonde.base.secrets import without_secrets
 from sonde.base.terminal import note
 
@@ -67,6 +68,10 @@ def ended(command: Callable[[], object], arguments: list[str]) -> int:
     except Exception as error:
         if stopped := _stop_behind(error):
             return _stopped(stopped, arguments)
+        if isinstance(error, RuntimeError) and (missing := _missing_home()):
+            # Libraries look for a home folder when they are imported.
+            note(f"sonde: {missing}")
+            return missing.exit_code
         reason = without_secrets(" ".join(f"{type(error).__name__}: {error}".split()))[:300]
         note(f"sonde: unexpected {reason}; the traceback is in {_log(arguments)} (--debug shows it)")
         if "--debug" in arguments:
@@ -80,6 +85,15 @@ def _stopped(stopped: Stopped, arguments: list[str]) -> int:
     goes_on = arguments[:1] and arguments[0] in GOES_ON
     note(f"sonde: stopped{'; finished parts are kept, run the same command to go on' if goes_on else ''}")
     return 128 + stopped.number
+
+
+def _missing_home() -> UsageError | None:
+    """What to set if the user has no home folder."""
+    try:
+        home_folder()
+    except UsageError as error:
+        return error
+    return None
 
 
 def _stop_behind(error: BaseException | None) -> Stopped | None:

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from sonde.base.errors import StoreError
-from sonde.base.files import write_atomic
+from sonde.base.errors import StoreError, UsageError
+from sonde.base.files import cache_root, expand_home, write_atomic
 
 
 def test_content_is_replaced_whole(tmp_path: Path) -> None:
@@ -38,3 +38,19 @@ def test_a_folder_that_is_a_file_is_one_line(tmp_path: Path) -> None:
 def test_lone_surrogates_do_not_stop_a_page(tmp_path: Path) -> None:
     write_atomic(tmp_path / "page", "a\ud800b")
     assert (tmp_path / "page").read_text() == "a\\ud800b"
+
+
+def test_a_user_without_a_home_folder_is_told_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(_user: str) -> str:
+        return "~"
+
+    for variable in ("SONDE_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("os.path.expanduser", unknown)
+    with pytest.raises(UsageError, match=r"no home folder.*; set HOME to a folder"):
+        cache_root()
+    assert expand_home("~/code") == Path("~/code")
+    monkeypatch.setenv("SONDE_CACHE", str(tmp_path))
+    assert cache_root() == tmp_path

@@ -1,5 +1,6 @@
 """Functions under test come from importable modules, since workers start afresh and import what they run."""
 
+import errno
 import math
 import os
 import signal
@@ -91,6 +92,57 @@ def test_no_more_jobs_are_made_than_are_in_hand(workers: int) -> None:
 def test_a_dead_worker_is_one_line() -> None:
     with pytest.raises(SondeError, match="worker process of 2 died"):
         list(EXECUTORS.load("local").map(os._exit, [1, 1], workers=2))
+
+
+DIES_WITHIN_ITS_RESULT = """
+import os, signal
+from multiprocessing.connection import Connection
+from sonde.base.errors import SondeError
+from sonde.executors import EXECUTORS
+
+def half(self, buffer, write=os.write):
+    write(self.fileno(), bytes(buffer)[: len(buffer) // 2])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def work(dies):
+    if dies:
+        Connection._send = half
+    return bytes(100_000)
+
+if __name__ == "__main__":
+    executor = EXECUTORS.load("local")
+    with executor.kept_processes(KEPT):
+        try:
+            list(executor.map(work, [True, False, False, False, True], workers=2))
+        except SondeError as error:
+            print(error)
+"""
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_a_worker_that_dies_while_it_sends_its_result_is_one_line_and_no_wait(
+    kept: int, tmp_path: Path
+) -> None:
+    """The pool would read the rest of the result for ever."""
+    script = tmp_path / "script.py"
+    script.write_text(DIES_WITHIN_ITS_RESULT.replace("KEPT", str(kept)))
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.startswith("a worker process of 2 died (out of memory?); finished parts are kept")
+
+
+@pytest.mark.parametrize(
+    "place", ["multiprocessing.popen_spawn_posix.Popen", "multiprocessing.queues.SimpleQueue"]
+)
+def test_processes_that_cannot_start_are_one_line(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_arguments: object, **_named: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(f"{place}.__init__", fails)
+    told = "cannot start 2 worker processes: Too many open files; .* with fewer --workers"
+    with pytest.raises(SondeError, match=told):
+        list(EXECUTORS.load("local").map(math.factorial, [1, 2], workers=2))
 
 
 def test_maps_within_share_their_processes_and_nothing_is_left_of_them() -> None:

@@ -61,6 +61,24 @@ def test_what_nobody_foresaw_is_one_line_and_a_log(
     assert "Traceback" in log.read_text() and "ZeroDivisionError" in log.read_text()
 
 
+def test_a_library_that_finds_no_home_folder_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_arguments: object, **_named: object) -> None:
+        Path.home()
+
+    name, arguments = FAILING["list"]
+    monkeypatch.setattr(name, fails)
+    monkeypatch.setattr("os.path.expanduser", lambda user: user)
+    monkeypatch.setattr(sys, "argv", ["sonde", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(
+        "no home folder, where libraries keep their files; set HOME to a folder\n"
+    )
+
+
 WAITING = """
 import sys, time
 import {module} as module

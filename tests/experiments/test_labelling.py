@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+import sonde
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Selection, select
-from sonde.experiments.labelling import Labelling, write_label_files
+from sonde.corpora import Selection, check_corpora, select
+from sonde.experiments.labelling import Labelling, label, write_label_files
 from tests.label_files import write_label_file
 
 TASK = '''
@@ -92,6 +93,24 @@ def test_one_label_is_nothing_to_balance(project: Path) -> None:
     (project / "code2" / "a.py").write_text("def f():\n    x = 1\n    return x + x\n")
     with pytest.raises(InputError, match="class 'long' has 0 examples"):
         write_label_file(wanted(project / "long.py", project / "code2"), project / "x")
+
+
+@pytest.mark.parametrize("other", ["{}", "{}/", "{}/../code", "link"])
+def test_a_corpus_that_is_named_twice_is_refused(
+    other: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its functions would count twice in every number; a path may be written in several ways."""
+    monkeypatch.chdir(project)
+    (project / "link").symlink_to(project / "code")
+    first = f"local:{project / 'code'}"
+    names = (first, f"local:{other.format(project / 'code')}")
+    with pytest.raises(UsageError, match=r"is named twice.*; name each corpus once"):
+        label(Labelling(task="len", corpora=names, raw=True))
+    with pytest.raises(UsageError, match=r"is named twice.*; name each corpus once"):
+        sonde.run(corpora=names, lenses="surprisal", output=project / "run")
+    with pytest.raises(UsageError, match=r"is named twice; name each corpus once"):
+        check_corpora(["stdlib", first, "stdlib"])
+    check_corpora(["stdlib", first, f"local:{project}", f"jsonl:{project / 'code'}"])
 
 
 def test_raw_with_a_limit_is_the_beginning_of_all(project: Path) -> None:

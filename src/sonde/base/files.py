@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from sonde.base.errors import StoreError
+from sonde.base.errors import StoreError, UsageError
 
 
 def cache_folder(name: str) -> Path:
@@ -17,16 +17,47 @@ def cache_folder(name: str) -> Path:
 
 
 def cache_root() -> Path:
-    """``$SONDE_CACHE``, else the folder ``sonde`` where the platform keeps what can be made again."""
+    """``$SONDE_CACHE``, else the folder ``sonde`` where the platform keeps what can be made again.
+
+    Raises:
+        UsageError: It would lie in the home folder of the user, and there is none.
+    """
     if own := os.environ.get("SONDE_CACHE"):
-        return Path(own).expanduser()
+        return expand_home(own)
     if given := os.environ.get("XDG_CACHE_HOME"):
         return Path(given) / "sonde"
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "sonde"
+        return home_folder() / "Library" / "Caches" / "sonde"
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "sonde" / "cache"
-    return Path.home() / ".cache" / "sonde"
+        return Path(os.environ.get("LOCALAPPDATA") or home_folder()) / "sonde" / "cache"
+    return home_folder() / ".cache" / "sonde"
+
+
+def home_folder() -> Path:
+    """Return the home folder of the user.
+
+    Raises:
+        UsageError: There is none: ``HOME`` is not set, and the system does not know the user.
+    """
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise UsageError(
+            "this user has no home folder, where libraries keep their files; set HOME to a folder"
+        ) from None
+
+
+def expand_home(path: str | Path) -> Path:
+    """Replace a leading ``~`` or ``~user`` by a home folder; a path whose home nobody knows stays as it is.
+
+    >>> expand_home("~nobody-of-this-name/code").name
+    'code'
+    """
+    path = Path(path)
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:

@@ -23,7 +23,7 @@ from sonde.corpora._items import read_items
 from sonde.corpora._kept import content_key
 from sonde.corpora._lock import Lock, LockedItem, read_lock, write_lock
 from sonde.corpora._manifest import Manifest, ManifestRow, read_manifest
-from sonde.corpora._open import CORPORA, brought_tasks, check_corpus, read_files
+from sonde.corpora._open import CORPORA, brought_tasks, check_corpora, check_corpus, read_files
 from sonde.corpora._rebuild import rebuild_corpus
 from sonde.corpora._select import BEYOND_CAP, BEYOND_LIMIT, content_hash, select
 from sonde.corpora._spans_index import kept_definitions, kept_imports
@@ -55,6 +55,7 @@ __all__ = [
     "Tag",
     "brought_tasks",
     "build_corpus",
+    "check_corpora",
     "check_corpus",
     "content_hash",
     "content_key",

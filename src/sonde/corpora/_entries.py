@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, UsageError
+from sonde.base.files import expand_home
 from sonde.corpora._bounded import read_document
 
 _REPORTED = 5
@@ -68,7 +69,7 @@ def named_file(scheme: str, argument: str, name: str = "") -> Path:
     """
     if not (name or argument):
         raise UsageError(f"corpus {scheme!r} needs a file; name it as {scheme}:FILE")
-    path = Path(name or argument).expanduser()
+    path = expand_home(name or argument)
     if not path.is_file():
         raise InputError(f"corpus '{scheme}:{argument}': no such file")
     return path

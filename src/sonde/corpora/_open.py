@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sonde.base.errors import InputError, UsageError
+from sonde.base.files import expand_home
 from sonde.base.registry import Registry
 from sonde.corpora._corpus import DatedSource, Intake, LabelledSource, Source, SourceFile
 from sonde.corpora._decode import is_unicode
@@ -26,6 +28,26 @@ def check_corpus(corpus: str) -> Source:
     if name not in CORPORA.names() and not name.endswith(".py") and Path(corpus).exists():
         raise UsageError(f"unknown corpus {corpus!r}; for a folder or file write local:{corpus}")
     return CORPORA.load(name)
+
+
+def check_corpora(corpora: Sequence[str]) -> None:
+    """Check several corpora that are read together; nothing is read.
+
+    The functions of a corpus that is named twice would count twice, in every sample size and every label.
+
+    Raises:
+        UsageError: Two names mean the same corpus, or see `check_corpus`.
+    """
+    seen: dict[tuple[str, str], str] = {}
+    for corpus in corpora:
+        check_corpus(corpus)
+        scheme, _, argument = corpus.partition(":")
+        place = argument if "\0" in argument else os.path.realpath(expand_home(argument))
+        if (scheme, place) in seen:
+            first = seen[scheme, place]
+            other = "" if first == corpus else f", the other time as {first!r}"
+            raise UsageError(f"corpus {corpus!r} is named twice{other}; name each corpus once")
+        seen[scheme, place] = corpus
 
 
 def brought_tasks(corpora: Sequence[str]) -> tuple[str, ...]:

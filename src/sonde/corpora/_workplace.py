@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sonde.base.errors import StoreError, UsageError
+from sonde.base.files import expand_home
 from sonde.corpora._manifest import MANIFEST
 
 _MARK = "building"
@@ -75,7 +76,7 @@ def workplace(output: Path) -> Generator[Workplace]:
     Raises:
         StoreError: The folder cannot be made, or the disk is full.
     """
-    place = output.expanduser().absolute()
+    place = expand_home(output).absolute()
     folder = place.with_name(f".{place.name}.building")
     token = secrets.token_hex(8)
     try:

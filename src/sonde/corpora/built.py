@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.files import expand_home
 from sonde.corpora._bounded import numbered_lines
 from sonde.corpora._build import check_split
 from sonde.corpora._corpus import Intake, SourceFile
@@ -43,13 +44,13 @@ class Built:
 
 def _named(argument: str) -> tuple[Path, tuple[str, ...]]:
     """The folder and the splits that are meant; a folder may have an ``@`` in its name."""
-    whole = Path(argument).expanduser()
+    whole = expand_home(argument)
     before, at, name = argument.rpartition("@")
     if not at or whole.is_dir() or "/" in name:
         return whole, SPLITS
     if name not in SPLITS:
         raise UnknownNameError(f"split of corpus 'built:{before}'", name, SPLITS)
-    return Path(before).expanduser(), (name,)
+    return expand_home(before), (name,)
 
 
 def _read(file: Path, split: str, languages: tuple[str, ...]) -> Iterator[SourceFile]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from sonde.base.errors import InputError, UsageError
+from sonde.base.files import expand_home
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import MAX_BYTES, decode, is_unicode
 from sonde.corpora._git_command import GitRepository, is_repository, open_repository
@@ -58,11 +59,11 @@ def _parse(argument: str) -> _Request:
     if options:
         raise UsageError(f"corpus 'git:{argument}': unknown option {min(options)!r}; known: since, until")
     path, _, revision = location.rpartition("@")
-    if not path or Path(location).expanduser().is_dir():
+    if not path or expand_home(location).is_dir():
         path, revision = location, "HEAD"
     if not path or revision.startswith("-"):
         raise UsageError(f"corpus 'git:{argument}': name it as git:PATH[@REV][?since=DATE&until=DATE]")
-    return _Request(Path(path).expanduser(), revision, since, until)
+    return _Request(expand_home(path), revision, since, until)
 
 
 def _date(argument: str, name: str, text: str | None) -> datetime | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import UsageError
+from sonde.base.files import expand_home
 from sonde.corpora._bounded import numbered_lines
 from sonde.corpora._corpus import Given, Intake, SourceFile
 from sonde.corpora._decode import is_usable
@@ -50,7 +51,7 @@ class Great:
             LANGUAGES.load(name)
         corpus = f"great:{argument}"
         bad = Faults(corpus, "entries")
-        for path, split in files_by_split(corpus, Path(argument).expanduser(), "{}*", "{}/{}*"):
+        for path, split in files_by_split(corpus, expand_home(argument), "{}*", "{}/{}*"):
             for number, entry in _entries(corpus, path, bad):
                 try:
                     file = _file(entry, f"{path.name}:{number}", split)

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from sonde.base.errors import InputError, UsageError
+from sonde.base.files import expand_home
 from sonde.corpora._columns import ColumnMap, column_map
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import is_usable
@@ -40,8 +41,8 @@ def _parse(argument: str) -> _Request:
     if not location:
         raise UsageError("corpus 'hub' needs a data set; name it as hub:NAME[@REV][?config=..&split=..]")
     name, at, revision = location.partition("@")
-    if Path(location).expanduser().is_dir():
-        name, at, revision = str(Path(location).expanduser()), "", ""
+    if expand_home(location).is_dir():
+        name, at, revision = str(expand_home(location)), "", ""
     streaming = options.get("streaming", "no").lower() in ("", "1", "true", "yes")
     return _Request(name, revision if at else None, options.get("config"), options.get("split"), streaming)
 

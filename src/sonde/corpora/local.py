@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from sonde.base.errors import InputError, UsageError
+from sonde.base.files import expand_home
 from sonde.corpora._copyright import copyright_licence
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import read_text
@@ -41,7 +42,7 @@ class Local:
         """
         if not argument:
             raise UsageError("corpus 'local' needs a folder; name it as local:DIR")
-        root = Path(argument).expanduser()
+        root = expand_home(argument)
         if not root.exists():
             raise InputError(f"corpus 'local:{argument}': no such file or folder")
         table = suffix_table(languages)

@@ -13,6 +13,7 @@ from typing import Any, cast
 from urllib.parse import quote, urljoin
 
 from sonde.base.errors import InputError
+from sonde.base.files import expand_home
 from sonde.corpora._archive import Member, read_described
 from sonde.corpora._bounded import read_document
 from sonde.corpora._corpus import Intake
@@ -122,7 +123,7 @@ def _page_of(name: str) -> str:
 
 def _settings() -> dict[str, str]:
     """Which registries the user's ``.npmrc`` names; the logins that it may hold are not kept."""
-    path = Path(_variable("npm_config_userconfig") or "~/.npmrc").expanduser()
+    path = expand_home(_variable("npm_config_userconfig") or "~/.npmrc")
     text = read_document(path, "npm").decode("utf-8", "replace") if path.is_file() else ""
     lines = (line.partition("=") for line in text.splitlines() if not line.lstrip().startswith((";", "#")))
     return {

@@ -10,6 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain, islice
+from multiprocessing import connection
 from threading import Thread
 from typing import TypeVar
 
@@ -37,11 +38,31 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
+_LOOK_SECONDS = 1.0
+"""How often workers are looked at while none of them answers."""
+
 _kept: ContextVar[ProcessPoolExecutor | None] = ContextVar("kept", default=None)
 
 
+@contextmanager
+def _starts_processes(workers: int) -> Generator[None]:
+    """Within it, processes may start.
+
+    Raises:
+        SondeError: The system gives this user no more processes, open files or memory.
+    """
+    try:
+        with safe_children():
+            yield
+    except OSError as error:
+        raise SondeError(
+            f"cannot start {workers} worker processes: {error.strerror or error}; finished parts are kept, "
+            "run the same command again with fewer --workers, or raise the limit (see `ulimit -a`)"
+        ) from error
+
+
 def _started(workers: int) -> ProcessPoolExecutor:
-    with safe_children():
+    with _starts_processes(workers):
         return ProcessPoolExecutor(
             workers,
             mp_context=multiprocessing.get_context("spawn"),
@@ -69,12 +90,12 @@ class LocalExecutor:
         try:
             for job in chain(first, left):
                 # A process may start with any job that finds none free.
-                with safe_children():
+                with _starts_processes(workers):
                     flying[pool.submit(function, job)] = job
                 if len(flying) == IN_FLIGHT * len(first):
-                    yield from _finished(flying)
+                    yield from _finished(pool, flying)
             while flying:
-                yield from _finished(flying)
+                yield from _finished(pool, flying)
         except BrokenProcessPool as error:
             raise SondeError(
                 f"a worker process of {workers} died (out of memory?); finished parts are kept, "
@@ -102,11 +123,32 @@ class LocalExecutor:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _finished(flying: dict[Future[Result], Job]) -> Iterator[tuple[Job, Result]]:
+def _finished(pool: ProcessPoolExecutor, flying: dict[Future[Result], Job]) -> Iterator[tuple[Job, Result]]:
     """Those that are done, one at least, taken from the jobs in flight."""
-    done, _ = wait(flying, return_when=FIRST_COMPLETED)
+    done: set[Future[Result]] = set()
+    while not done:
+        done, _ = wait(flying, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
+        if not done:
+            _break_if_worker_died(pool)
     for future in done:
         yield flying.pop(future), future.result()
+
+
+def _break_if_worker_died(pool: ProcessPoolExecutor) -> None:
+    """End a pool whose worker has died, so that its futures raise `BrokenProcessPool`.
+
+    The pool notices by itself, unless the worker died while it sent a result: then the thread of the pool
+    waits for the rest of it, and the other workers for their turn, forever. That thread reads an end of file
+    once nobody holds the other end of the pipe any more: neither a worker nor this process.
+    """
+    workers = list((getattr(pool, "_processes", None) or {}).values())
+    if not connection.wait([worker.sentinel for worker in workers], timeout=0):
+        return
+    for worker in workers:
+        worker.kill()
+    writer = getattr(getattr(pool, "_result_queue", None), "_writer", None)
+    if writer is not None and not writer.closed:
+        writer.close()
 
 
 executor = LocalExecutor()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, check_corpus, read_files
+from sonde.base.files import expand_home
+from sonde.corpora import Intake, check_corpora, check_corpus, read_files
 from sonde.executors import reach
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Refused
@@ -51,8 +51,7 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
             locate(spec)
         if spec.adapter:
             adapter_location(spec)
-    for corpus in experiment.corpora:
-        check_corpus(corpus)
+    check_corpora(experiment.corpora)
     for lens in lenses:
         _check_named(lens)
     if execution.lock is not None and len(experiment.corpora) != 1:
@@ -74,7 +73,7 @@ def _check_named(lens: LensChoice) -> None:
         if options[name]:
             check_corpus(str(options[name]))
     for name in typed.names("file_name") & options.keys():
-        if options[name] and not Path(str(options[name])).expanduser().is_file():
+        if options[name] and not expand_home(str(options[name])).is_file():
             raise InputError(f"lens {lens.name!r}: option {name} = {options[name]!r}: no such file")
 
 

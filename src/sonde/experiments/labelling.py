@@ -15,7 +15,7 @@ from sonde.corpora import (
     Intake,
     Item,
     Selection,
-    check_corpus,
+    check_corpora,
     read_files,
     read_items,
     select,
@@ -143,8 +143,7 @@ def label_each(wanted: Labelling, names: Sequence[str]) -> Iterator[Labels]:
     for task in tasks:
         if not isinstance(task, CorpusTask):
             _check(task, form, wanted)
-    for corpus in wanted.corpora:
-        check_corpus(corpus)
+    check_corpora(wanted.corpora)
     reach(wanted.executor, wanted.address, wanted.workers)
     read = _Read(wanted, names)
     with kept_processes(wanted.executor, wanted.workers):

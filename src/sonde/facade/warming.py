@@ -76,7 +76,7 @@ def warmed(
             execution, output=Path(folder) / "run", budget="", chosen=None, shard="", merges=""
         )
         receiver, sender = context.Pipe(duplex=False)
-        begun = time.time()
+        begun = time.monotonic()
         with safe_children():
             child = context.Process(
                 target=_carry_out, args=(sender, experiment, inside, wanted, tuple(longest), begun)
@@ -137,17 +137,17 @@ def _carry_out(
     begun: float,
 ) -> None:
     """The process: a run from its start to its page."""
-    start, used = time.time() - begun, processor_time()
+    start, used = time.monotonic() - begun, processor_time()
     # What another run has read is not read again, and would cost nothing here.
     os.environ[SIZE] = "0"
     sys.stdout = sys.stderr
     try:
         outcome = run(experiment, execution, Silent())
-        scored, used_by_scores = time.time(), processor_time()
+        scored, used_by_scores = time.monotonic(), processor_time()
         folder = outcome.directory
         write(wanted, outcome, folder.root, Silent())
         page = folder.report.stat().st_size if folder.report.is_file() else 0
-        ended, used_by_all = time.time(), processor_time()
+        ended, used_by_all = time.monotonic(), processor_time()
         stages = {START: start, **outcome.seconds, PAGE: ended - scored}
         processor = {START: used, **outcome.processor, PAGE: used_by_all - used_by_scores}
         stages[OTHER] = max(0.0, ended - begun - sum(stages.values()))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, UsageError
+from sonde.base.files import expand_home
 from sonde.models._bundled import bundled_folder
 from sonde.models._family import ModelSpec
 from sonde.models._files import file_of, read_object
@@ -31,7 +32,7 @@ def adapter_location(spec: ModelSpec) -> Location:
         InputError: No folder and no hub name is called so.
     """
     bare, revision = split_revision(spec.adapter)
-    folder = Path(bare).expanduser()
+    folder = expand_home(bare)
     if folder.is_dir():
         return Location(name=str(folder), local=True, revision="")
     if bare.startswith((".", "/", "~")) or bare.count("/") != 1:
@@ -101,7 +102,7 @@ def _is_another(spec: ModelSpec, named: str) -> bool:
     bare = split_revision(split_family(spec.name)[1])[0]
     if not named or named == bare:
         return False
-    folder = Path(named).expanduser()
+    folder = expand_home(named)
     if folder.is_dir():
         # A folder that has been moved or copied is known by what it holds.
         return place.local and content_hash(str(folder)) != content_hash(place.name)

@@ -13,6 +13,7 @@ import polars as pl
 from jaxtyping import UInt64
 
 from sonde.base.errors import UnknownNameError
+from sonde.base.files import expand_home
 from sonde.models._naming import split_options, split_revision
 from sonde.results.columns import scan_files
 
@@ -62,7 +63,7 @@ def manifest(name: str) -> ManifestFiles:
     What stands behind a name, revision or quantisation, does not change what its weights have seen.
     """
     bare = split_revision(split_options(name)[0])[0]
-    folder = bundled_folder(bare) or Path(bare).expanduser()
+    folder = bundled_folder(bare) or expand_home(bare)
     found = {
         field: path if (path := folder / f"{file}.parquet").is_file() else None
         for field, file in (("files", "manifest"), ("seen", "seen"), ("frequencies", "frequencies"))

@@ -15,13 +15,13 @@ no subwords, layers or heads: probes on whole functions read its vectors as thos
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
 
 from sonde.base.errors import CaptureError, InputError, UsageError, not_finite
+from sonde.base.files import expand_home
 from sonde.base.fingerprint import fingerprint
 from sonde.base.outside import content_hash, module_of, module_offered, offered, source_of
 from sonde.models._family import Capabilities, ModelSpec
@@ -62,7 +62,7 @@ def load_encoder(spec: ModelSpec) -> OutsideEncoder:
     if spec.name in by_name:
         module = module_offered(by_name[spec.name], what)
     else:
-        module = module_of(Path(spec.name).expanduser(), "sonde.models", what)
+        module = module_of(expand_home(spec.name), "sonde.models", what)
     encoder = getattr(module, "encoder", None)
     if isinstance(encoder, type) or not isinstance(encoder, OutsideEncoder):
         raise InputError(f"{what}: its file defines no `encoder`, an object with encode(texts)")
@@ -72,7 +72,7 @@ def load_encoder(spec: ModelSpec) -> OutsideEncoder:
 def encoder_revision(spec: ModelSpec) -> str:
     """Hash of the encoder's file and of what it says of its weights."""
     by_name = offered(GROUP)
-    source = source_of(by_name[spec.name]) if spec.name in by_name else Path(spec.name).expanduser()
+    source = source_of(by_name[spec.name]) if spec.name in by_name else expand_home(spec.name)
     said = str(getattr(load_encoder(spec), "weights", ""))
     return fingerprint("encoder", "" if source is None else content_hash(source), said)[:32]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.files import expand_home
 from sonde.models._family import ModelSpec
 
 PREFIX = "openai:"
@@ -26,7 +25,7 @@ def split_revision(name: str) -> tuple[str, str]:
     >>> split_revision("gpt2")
     ('gpt2', '')
     """
-    if "@" not in name or Path(name).expanduser().is_dir():
+    if "@" not in name or expand_home(name).is_dir():
         return name, ""
     bare, _, revision = name.rpartition("@")
     return bare, revision
@@ -54,7 +53,7 @@ def split_options(name: str) -> tuple[str, dict[str, str]]:
         UnknownNameError: An option or a quantisation that there is not.
         UsageError: Something else than ``option=value`` stands there.
     """
-    if "?" not in name or name.startswith(PREFIX) or Path(split_family(name)[1]).expanduser().is_dir():
+    if "?" not in name or name.startswith(PREFIX) or expand_home(split_family(name)[1]).is_dir():
         return name, {}
     bare, _, written = name.partition("?")
     options: dict[str, str] = {}

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sonde.base.errors import InputError, StoreError, UsageError
-from sonde.base.files import cache_folder
+from sonde.base.files import cache_folder, expand_home
 from sonde.models._family import ModelSpec
 
 POLICIES = ("auto", "balanced", "balanced_low_0", "sequential")
@@ -45,7 +45,7 @@ def device_map_text(given: str | os.PathLike[str] | Mapping[str, str | int]) -> 
         if not text or text in POLICIES:
             return text
         if not text.lstrip().startswith("{"):
-            path = Path(text).expanduser()
+            path = expand_home(text)
             if not path.is_file():
                 near = difflib.get_close_matches(text, POLICIES, n=1)
                 raise UsageError(

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from sonde.base.errors import InputError, UnknownNameError
-from sonde.base.files import FileStamp, file_stamps
+from sonde.base.files import FileStamp, expand_home, file_stamps
 from sonde.models._bundled import bundled_folder, bundled_names
 from sonde.models._encoders import is_encoder
 from sonde.models._family import Capabilities, ModelSpec, SpecialTokens
@@ -106,7 +106,7 @@ def _files_beside(file: Path) -> list[str]:
 def _locate(spec: ModelSpec) -> Location:
     bare, revision = split_revision(split_family(spec.name)[1])
     revision = spec.revision or revision
-    folder = bundled_folder(bare) or Path(bare).expanduser()
+    folder = bundled_folder(bare) or expand_home(bare)
     if folder.is_dir():
         folder = _snapshot(folder, revision)
         if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
@@ -157,7 +157,7 @@ def _is_hub_name(name: str) -> bool:
 
 
 def _neighbours(name: str) -> list[str]:
-    parent = Path(name).expanduser().parent
+    parent = expand_home(name).parent
     siblings = [entry for entry in parent.iterdir() if entry.is_dir()] if parent.is_dir() else []
     return [*bundled_names(), *(str(Path(name).parent / entry.name) for entry in siblings)]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated
 
 from annotated_types import Ge, Le
 
 from sonde.base.errors import InputError
+from sonde.base.files import expand_home
 from sonde.base.options import LARGEST, Count, OneOf, Options, Share, option
 from sonde.tasks._cloze_candidates import MOST
 from sonde.tasks._cloze_queries import QueryRules
@@ -137,7 +137,7 @@ class StatementOptions(PairOptions):
 
 
 def _queries(name: str) -> Mapping[str, Sequence[str]]:
-    path = Path(name).expanduser()
+    path = expand_home(name)
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError:

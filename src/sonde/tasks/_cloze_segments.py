@@ -14,7 +14,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from sonde.base.errors import InputError
-from sonde.base.files import FileStamp, file_stamps
+from sonde.base.files import FileStamp, expand_home, file_stamps
 
 REFERENCE = "sonde/mini-encoder"
 
@@ -72,7 +72,7 @@ def _tokenizer(reference: str) -> Tokenizer:
     if reference.startswith(_BUNDLED):
         path = Path(str(files("sonde"))) / "models" / "bundled" / reference.removeprefix(_BUNDLED)
     else:
-        path = Path(reference).expanduser()
+        path = expand_home(reference)
     path = path / "tokenizer.json" if path.is_dir() else path
     if not path.is_file():
         raise InputError(

@@ -7,12 +7,12 @@ attention is kept: that between its words, in the heads that its relations have 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from sonde.base.errors import InputError, UsageError
+from sonde.base.files import expand_home
 from sonde.base.fingerprint import fingerprint
 from sonde.capture.requests import WordRanks
 from sonde.corpora import Intake, Item, language_of_path, read_text
@@ -48,7 +48,7 @@ def read_snippet(options: Mapping[str, Option]) -> Item | None:
     named = AttentionOptions.read(options).snippet
     if not named:
         return None
-    path = Path(named).expanduser()
+    path = expand_home(named)
     where = f"snippet {str(path)!r}"
     if not path.is_file():
         raise InputError(f"{where}: no such file")

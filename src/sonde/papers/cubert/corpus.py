@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, UsageError
+from sonde.base.files import expand_home
 from sonde.corpora._bounded import numbered_lines
 from sonde.corpora._corpus import Given, Intake, SourceFile
 from sonde.corpora._decode import is_usable
@@ -61,7 +62,7 @@ class Cubert:
         corpus = f"cubert:{argument}"
         bad = Faults(corpus, "lines")
         task = ""
-        for path, split in files_by_split(corpus, Path(argument).expanduser(), "{}.json*"):
+        for path, split in files_by_split(corpus, expand_home(argument), "{}.json*"):
             lines = list(_lines(path, split, bad))
             task = _task([line.row for line in lines], task, corpus, path) if lines else task
             for line in lines:

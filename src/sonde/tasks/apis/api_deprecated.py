@@ -9,10 +9,10 @@ from __future__ import annotations
 import csv
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError
+from sonde.base.files import expand_home
 from sonde.corpora import SourceFile
 from sonde.corpora._spread import ONE, ItemChunk, Spread
 from sonde.languages import facet_of, has_facet
@@ -142,7 +142,7 @@ def given_pairs(name: str) -> list[tuple[str, str, tuple[int, int]]]:
     Raises:
         InputError: It is not there, lacks a column, or a row has no name of two levels.
     """
-    path = Path(name).expanduser()
+    path = expand_home(name)
     try:
         with path.open(encoding="utf-8", newline="") as handle:
             rows = list(csv.DictReader(handle))

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
+from tests.capture.conftest import MAKERS
 
+from sonde.capture._upcast import in_float32
 from sonde.capture.attention import attention_rows
 from sonde.capture.forward import observe
 from sonde.capture.requests import Masked, Pass, Plain, Prepared, TokenScores
 from sonde.capture.trial import how_read, recording
 from sonde.models import LoadedModel
 from sonde.models import _heads as heads
+from sonde.models._samples import forward_rows, some_rows
 
 Tiny = Callable[[str], LoadedModel]
 Prepare = Callable[[str], Prepared]
@@ -78,3 +82,40 @@ def test_a_model_in_half_precision_is_read_and_says_so(tiny: Tiny) -> None:
     found = how_read(loaded)
     assert (found["weights"], found["attention"]) == ("bfloat16", "own")
     assert 0 < float(found["difference"]) < 0.05
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", sorted(MAKERS))
+def test_a_model_is_widened_for_a_while_and_is_afterwards_what_it_was(
+    name: str, dtype: torch.dtype, tiny: Tiny
+) -> None:
+    loaded = tiny(name)
+    loaded.model.to(dtype)
+    before = {key: value.clone() for key, value in loaded.model.state_dict().items()}
+    wide = dataclasses.replace(loaded, model=copy.deepcopy(loaded.model).float())
+    rows = some_rows(loaded, (24,))
+    with torch.inference_mode(), in_float32(loaded.model):
+        states = [one.last_hidden_state for one in forward_rows(loaded, rows)]
+        expected = [one.last_hidden_state for one in forward_rows(wide, rows)]
+    for one, other in zip(states, expected, strict=True):
+        assert one.dtype == torch.float32
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+    after = loaded.model.state_dict()
+    for key, value in before.items():
+        assert after[key].dtype == value.dtype
+        assert torch.equal(after[key], value), key
+
+
+def test_a_deep_model_in_half_precision_is_read_though_rounding_moves_its_rows(tiny: Tiny) -> None:
+    loaded = tiny("llama")
+    # Large weights, as trained ones are: what half precision rounds grows from layer to layer.
+    with torch.no_grad():
+        for name, weight in loaded.model.named_parameters():
+            if "q_proj" in name or "k_proj" in name:
+                weight.mul_(40)
+    loaded.model.to(torch.bfloat16)
+    with recording(loaded):
+        pass
+    found = how_read(loaded)
+    assert float(found["difference"]) < 1e-3
+    assert float(found["rounding"]) > 0.05

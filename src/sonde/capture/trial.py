@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sonde.base.errors import CaptureError
+from sonde.capture._upcast import in_float32, may_be_upcast
 from sonde.capture.attention import FUSED, OUTPUTS, OWN, SIDES, Recording, RowReader, attending, switched
 from sonde.models import LoadedModel
 from sonde.models._samples import forward_rows, moved, near, some_rows
@@ -34,11 +36,14 @@ class AttentionTrial:
 
     Attributes:
         way: `FUSED`, `OWN` or `OUTPUTS`.
-        difference: Largest difference of a probability from what eager attention returns.
+        difference: Largest difference of a probability from what eager attention returns, in float32 where
+            the model can be widened.
+        rounding: How far a probability moves at most by half precision alone; None where it is not used.
     """
 
     way: str
     difference: float
+    rounding: float | None = None
 
 
 _found: WeakKeyDictionary[Any, AttentionTrial] = WeakKeyDictionary()
@@ -52,7 +57,10 @@ def how_read(loaded: LoadedModel) -> dict[str, str | float]:
     if loaded.spec.dtype == TF32:
         found["products"] = TF32
     found |= device_facts(loaded.device)
-    return found if trial is None else {**found, "attention": trial.way, "difference": trial.difference}
+    if trial is not None:
+        found |= {"attention": trial.way, "difference": trial.difference}
+        found |= {} if trial.rounding is None else {"rounding": trial.rounding}
+    return found
 
 
 def device_facts(device: torch.device) -> dict[str, str]:
@@ -112,15 +120,38 @@ def _trial_of(loaded: LoadedModel) -> AttentionTrial:
 
 @torch.inference_mode()
 def _tried(loaded: LoadedModel) -> AttentionTrial:
+    """Find the first way whose rows are those of eager attention.
+
+    Half precision rounds either way by itself, and a deep model carries that on: of a trained one the rows of
+    eager attention alone move by up to some tenths. So the ways are held against it in float32, and how far
+    half precision moves the rows is told apart.
+    """
     how = loaded.capabilities.attention
     if how not in ("interface", "eager"):
         raise _RefusedError(loaded, "it has none")
     together = _LENGTHS if loaded.takes_padding else _LENGTHS[:1] * 2
     rows = some_rows(loaded, together[:1] if loaded.alone else together)
+    ways = (FUSED, OWN, OUTPUTS) if how == "interface" else (OUTPUTS,)
+    if not may_be_upcast(loaded.model):
+        return _compared(loaded, rows, ways)[0]
+    with in_float32(loaded.model):
+        trial, exact = _compared(loaded, rows, ways)
+    rounded, _ = _recorded(loaded, rows, trial.way)
+    return dataclasses.replace(trial, rounding=_apart(rounded, exact))
+
+
+def _compared(
+    loaded: LoadedModel, rows: Sequence[list[int]], ways: Sequence[str]
+) -> tuple[AttentionTrial, _Matrices]:
+    """Hold each way against eager attention, in the precision that the model has now.
+
+    Raises:
+        CaptureError: None equals it.
+    """
     usual = [one.last_hidden_state for one in forward_rows(loaded, rows)]
     expected = _expected(loaded, rows)
     reason = ""
-    for way in (FUSED, OWN, OUTPUTS) if how == "interface" else (OUTPUTS,):
+    for way in ways:
         try:
             found, states = _recorded(loaded, rows, way)
         except Exception as error:
@@ -129,7 +160,7 @@ def _tried(loaded: LoadedModel) -> AttentionTrial:
             continue
         difference = _apart(found, expected)
         if max(difference, _changed(states, usual, rows)) <= near(loaded):
-            return AttentionTrial(way, difference)
+            return AttentionTrial(way, difference), expected
         reason = reason or f"what is read differs from eager attention by {difference:.2g}"
     raise _RefusedError(loaded, reason)
 

@@ -210,6 +210,7 @@ def model_choices(
     known = {item.item_id: item.original for reading in readings for item in reading.inputs}
     # Who has read a function knows it in other words too.
     ids = sorted({*known, *filter(None, known.values())})
+    attention = any(LENSES.load(name).reads_attention for name in experiment.lenses)
     choices: list[ModelChoice] = []
     for name, spec in zip(experiment.models, model_specs(experiment, execution), strict=True):
         if name not in read:
@@ -218,8 +219,8 @@ def model_choices(
         for trained in () if experiment.include_seen else filter(None, (spec.name, spec.adapter)):
             found = seen_items(trained, ids)
             seen |= {item for item, original in known.items() if found & {item, original}}
-        revision = resolve_revision(spec)
-        choices.append(ModelChoice(name=name, spec=pin(settle(spec)), revision=revision, seen=seen))
+        revision, settled = resolve_revision(spec), settle(spec, attention=attention)
+        choices.append(ModelChoice(name=name, spec=pin(settled), revision=revision, seen=seen))
     return tuple(choices)
 
 

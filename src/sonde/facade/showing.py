@@ -39,7 +39,7 @@ from sonde.lenses import LensSettings
 from sonde.lenses._words import put_together, whole_words, word_by_word
 from sonde.lenses.attention.words import FACET, Edges, read_item, subwords_of
 from sonde.lenses.surprisal.objective import objective_for
-from sonde.models import describe, spec_of
+from sonde.models import describe, load_model, settle, spec_of
 from sonde.tasks.syntax.syntax_relations import task as relations_task
 
 if TYPE_CHECKING:
@@ -127,14 +127,14 @@ def show(file: Place, models: Names, *, function: str | None = None, device: str
         InputError: The file cannot be read, or a model gives no finite number.
         UnknownNameError: There is no such function or model.
     """
-    from sonde.facade.parts import load_model
-
     chosen, others = _chosen(Path(file), function)
-    named = several("models", models) or ()
-    for name in named:
+    specs = {
+        name: settle(spec_of(name, device=device), attention=True) for name in several("models", models) or ()
+    }
+    for spec in specs.values():
         # What is going to be refused is refused before another model has been read.
-        describe(spec_of(name, device=device))
-    reads = tuple(_read(load_model(name, device=device), chosen, name) for name in named)
+        describe(spec)
+    reads = tuple(_read(load_model(spec), chosen, name) for name, spec in specs.items())
     item = chosen.item
     return Showing(chosen.file, item.name, chosen.line, item.language, item.text, others, reads)
 

@@ -28,6 +28,7 @@ class LensDefaults:
     name: str = ""
     takes: frozenset[str] = frozenset()
     draws: bool = False
+    reads_attention: bool = False
     read_again: int = 0
     compared: tuple[Compared, ...] = ()
     compared_with: Mapping[str, Option] = MappingProxyType({})

@@ -238,6 +238,11 @@ class Lens(Protocol):
         """Whether its tasks' data sets are drawn from a pool of functions; else it reads the items."""
         ...
 
+    @property
+    def reads_attention(self) -> bool:
+        """Whether its numbers come from attention weights: on a processor they are computed in float32."""
+        ...
+
     def refuses(self, capabilities: Capabilities) -> str | None:
         """One line saying why this lens cannot read such a model and which can, or None."""
         ...

@@ -78,16 +78,23 @@ def load_model(spec: ModelSpec) -> LoadedModel:
     return dataclasses.replace(loaded, takes_padding=_takes_padding(loaded))
 
 
-def settle(spec: ModelSpec) -> ModelSpec:
-    """The same model with ``auto`` spelled out for this machine, so that results on another are told apart.
+def settle(spec: ModelSpec, *, attention: bool = False) -> ModelSpec:
+    """Spell ``auto`` out for this machine, so that results on another are told apart.
+
+    Args:
+        spec: A model.
+        attention: Whether its attention is read: half precision moves the weights of a deep model by some
+            hundredths, and a processor computes in float32 as fast.
 
     Raises:
         UsageError: The device or dtype does not exist here.
     """
     if takes_texts(spec):
         return spec
-    device = device_of(spec)
-    dtype = str(dtype_of(spec, config_of(spec), device)).removeprefix("torch.")
+    device, config = device_of(spec), config_of(spec)
+    dtype = str(dtype_of(spec, config, device)).removeprefix("torch.")
+    if attention and spec.dtype == "auto" and device.type == "cpu" and not quantisation_of(spec, config):
+        dtype = "float32"
     # Its weights are those of float32, and its numbers are not.
     dtype = TF32 if spec.dtype == TF32 else dtype
     return dataclasses.replace(spec, device=str(device), dtype=dtype)

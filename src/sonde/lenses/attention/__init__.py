@@ -69,6 +69,7 @@ class Attention(LensDefaults):
     version = "6"
     typed_options = AttentionOptions
     tasks = (TASK,)
+    reads_attention = True
     read_again = errors.ITEMS + errors.DRAWN
     compared = (Compared(metric="first_hit", better="higher", k=1, without=(FOLLOWED, BY_HEAD)),)
 

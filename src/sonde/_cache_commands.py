@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from sonde._shown import Shown, shown
+from sonde.base.errors import StoreError, UnknownNameError
 from sonde.base.terminal import say
 
 cache_app = typer.Typer(help="What is kept from one run to the next.", no_args_is_help=True)
@@ -46,7 +47,6 @@ def cache_clear(
     ] = None,
 ) -> Shown:
     """Remove what the cache holds; all of it is made or fetched again when it is needed."""
-    from sonde.base.errors import UnknownNameError
     from sonde.base.files import cache_root
 
     held = {folder.name: folder for folder in _folders(cache_root())}
@@ -54,15 +54,25 @@ def cache_clear(
     for one in name or held:
         if one not in held:
             raise UnknownNameError("folder of the cache", one, held)
-        shutil.rmtree(held[one], ignore_errors=True)
+        try:
+            shutil.rmtree(held[one])
+        except FileNotFoundError:
+            # Another process removes it, too.
+            shutil.rmtree(held[one], ignore_errors=True)
+        except OSError as error:
+            raise StoreError(
+                f"cannot remove {held[one]}: {error.strerror or error}; make it writable and run again"
+            ) from error
         removed.append(held[one])
     return Shown({"removed": removed}, lambda: say(*(f"removed {folder}" for folder in removed)))
 
 
 def _folders(root: Path) -> list[Path]:
     """The folders that sonde makes there: the place may be shared."""
-    return [
-        folder
-        for name in ("definitions", "functions", "imports", "npm", "observations", "page", "pypi", "weights")
-        if (folder := root / name).is_dir()
-    ]
+    names = ("definitions", "functions", "imports", "npm", "observations", "page", "pypi", "weights")
+    try:
+        return [folder for name in names if (folder := root / name).is_dir()]
+    except OSError as error:
+        raise StoreError(
+            f"cannot read {root}: {error.strerror or error}; make it readable, or name another in SONDE_CACHE"
+        ) from error

@@ -20,6 +20,7 @@ import typer
 
 from sonde._options import with_parameters
 from sonde.base.errors import UsageError
+from sonde.base.terminal import write_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def _shown(command: Callable[..., Shown], addresses: Set[str]) -> Callable[..., 
         if as_json:
             with redirect_stdout(sys.stderr):
                 found = command(**given)
-            sys.stdout.write(json_text(found.data))
+            write_text(json_text(found.data))
         else:
             found = command(**given)
             found.show()

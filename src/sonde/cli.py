@@ -51,7 +51,7 @@ from sonde._verify_command import verify
 from sonde.base.children import SAFE_PATH
 from sonde.base.error_log import log_beside
 from sonde.base.errors import UsageError
-from sonde.base.terminal import note, say
+from sonde.base.terminal import note, open_closed_streams, say
 
 app = typer.Typer(
     name="sonde",
@@ -384,6 +384,7 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # What this process starts imports nothing of the folder that it is called in.
     os.environ[SAFE_PATH] = "1"
+    open_closed_streams()
     # A name that is not Unicode is printed with its bytes escaped, as on standard error already.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from sonde.base.errors import UsageError
+from sonde.base.errors import StoreError, UsageError
+from sonde.base.terminal import note
 from sonde.cli import main
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
@@ -77,6 +81,108 @@ def test_a_library_that_finds_no_home_folder_is_one_line(
     assert capsys.readouterr().err.endswith(
         "no home folder, where libraries keep their files; set HOME to a folder\n"
     )
+
+
+BELOW_A_FILE = {
+    "run": ["run", "-m", "sonde/mini-decoder", "-c", "local:.", "-o"],
+    "label": ["label", "len", "-c", "local:.", "--raw", "-o"],
+    "align": ["align", "code.py", "-o"],
+    "report": ["report"],
+    "verify": ["verify"],
+    "card": ["card"],
+    "figures": ["figures"],
+    "compare": ["compare"],
+}
+
+
+@pytest.mark.parametrize("command", BELOW_A_FILE)
+@pytest.mark.parametrize("place", ["file/x.csv", "file/deep/x.csv", "bad\udcff/x.csv"])
+def test_a_place_that_cannot_be_is_one_line(
+    command: str,
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Below a file, or with a name that the libraries that read tables refuse."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "code.py").write_text("def f(x):\n    return x\n")
+    given = [str(tmp_path / place)] * (2 if command == "compare" else 1)
+    monkeypatch.setattr(sys, "argv", ["sonde", *BELOW_A_FILE[command], *given])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    err = capsys.readouterr().err
+    if place.startswith("bad") and command in ("label", "align"):
+        assert ended.value.code == 0, err
+        return
+    assert ended.value.code in (1, 2)
+    line = err.splitlines()[-1]
+    assert re.match("sonde: (cannot write|folder |.*(no run here|nothing here says))", line)
+    assert "unexpected" not in line and (tmp_path / "file").read_text() == "mine"
+
+
+CLOSED = """
+import os, sys
+sys.argv = ["sonde", "list", "lenses"]
+from sonde.cli import main
+try:
+    main()
+finally:
+    nowhere = os.stat(os.devnull).st_rdev
+    closed = [number for number in (0, 1, 2) if os.fstat(number).st_rdev != nowhere]
+    with open("ended", "w") as file:
+        file.write(f"{sys.exc_info()[1].code} {closed}")
+"""
+
+
+def test_streams_that_are_closed_lead_nowhere(tmp_path: Path) -> None:
+    """A file that is opened later would have their numbers, and in it what libraries print."""
+    line = ["sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, CLOSED]
+    assert subprocess.run(line, cwd=tmp_path, check=False).returncode == 0
+    assert (tmp_path / "ended").read_text() == "0 []"
+
+
+@pytest.mark.parametrize("arguments", [["list", "lenses"], ["list", "lenses", "--json"], ["--version"]])
+def test_standard_output_on_a_full_disk_is_one_line(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["sonde", *arguments])
+    with monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
+        patch.setattr(sys, "stdout", Full())
+        main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "sonde: cannot write standard output: No space left on device\n"
+
+
+class Full(io.StringIO):
+    """A stream to a full disk."""
+
+    def write(self, _text: str, /) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_progress_that_cannot_be_written_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", Full())
+        note("reading: begins")
+
+
+def test_a_lock_on_a_full_disk_is_one_line_and_is_free_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(StoreError, match=r"cannot be written to \(No space left on device\)"),
+    ):
+        patch.setattr(os, "write", full)
+        with held(tmp_path):
+            pytest.fail("held")
+    with held(tmp_path):
+        pass
 
 
 WAITING = """

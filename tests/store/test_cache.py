@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
-from sonde.base.errors import UsageError
+from sonde.base.errors import StoreError, UsageError
+from sonde.cli import app
 from sonde.store.cache import TableCache
 from sonde.store.parts import PartStore
 
@@ -82,6 +85,56 @@ def test_a_cache_that_cannot_be_written_stops_no_run(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
     kept(tmp_path, "ab12")
     assert (tmp_path / "first" / "part.parquet").is_file()
+
+
+def test_a_cache_that_may_not_be_read_or_removed_stops_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept(tmp_path, "ab12")
+    cache, second = TableCache(tmp_path / "cache", 1), PartStore(tmp_path / "second")
+
+    def refuses(*_arguments: object, **_named: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    for broken in ("unlink", "rglob", "stat"):
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, broken, refuses)
+            cache.trim()
+    for broken in ("read_bytes", "read_text"):
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, broken, refuses)
+            assert cache.take(second, "part.parquet", "ab12") is None
+    assert cache.take(second, "part.parquet", "ab12") is not None
+
+
+def test_what_is_not_removed_is_not_called_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pypi").mkdir()
+    monkeypatch.setenv("SONDE_CACHE", str(tmp_path))
+
+    def refuses(*_arguments: object, **_named: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    for broken, command, told in (
+        ("shutil.rmtree", "clear", "cannot remove"),
+        ("pathlib.Path.is_dir", "clear", "cannot read"),
+        ("pathlib.Path.is_dir", "info", "cannot read"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(broken, refuses)
+            done = CliRunner().invoke(app, ["cache", command])
+        assert isinstance(done.exception, StoreError) and not done.output
+        assert str(done.exception).startswith(f"{told} {tmp_path}")
+
+
+def test_a_table_of_a_clock_that_was_ahead_goes_first(tmp_path: Path) -> None:
+    """Else it would stay for good, and push out each table that is written."""
+    for key in ("aa", "bb"):
+        kept(tmp_path, key)
+    (ahead,) = (tmp_path / "cache" / "aa").glob("*.parquet")
+    year_2100 = 4_102_444_800
+    os.utime(ahead, (year_2100, year_2100))
+    TableCache(tmp_path / "cache", ahead.stat().st_size + 1).trim()
+    assert [one.stem for one in (tmp_path / "cache").rglob("*.parquet")] == ["bb"]
 
 
 def test_the_bound_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

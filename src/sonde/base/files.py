@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from sonde.base.errors import StoreError, UsageError
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+_CLOCKS_DIFFER_SECONDS = 3600.0
+"""The clock of a file server may be ahead of this machine's."""
 
 
 def cache_folder(name: str) -> Path:
@@ -60,6 +67,21 @@ def expand_home(path: str | Path) -> Path:
         return path
 
 
+def check_name(folder: Path) -> None:
+    """Refuse a folder whose name libraries that read tables cannot take.
+
+    Raises:
+        UsageError: Its name is not Unicode, or the locale does not allow it to be.
+    """
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"folder {str(folder)!a}: its name is not Unicode in this locale; rename it, or set "
+            "LC_ALL=C.UTF-8"
+        ) from None
+
+
 def write_atomic(path: Path, data: bytes | str) -> None:
     """Write a file through a temporary neighbour, flushed to disk, then renamed over the target.
 
@@ -83,8 +105,9 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         reason = error.strerror or str(error)
+        remedy = "free space" if error.errno in _NO_SPACE else "name a place that can be written"
         raise StoreError(
-            f"cannot write {path}: {reason}; finished results are kept, free space and run again"
+            f"cannot write {path}: {reason}; finished results are kept, {remedy} and run again"
         ) from error
 
 
@@ -98,6 +121,15 @@ def file_stamps(files: Iterable[Path]) -> tuple[FileStamp, ...]:
     return tuple(
         (str(path), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for path, stat in status
     )
+
+
+def last_use(status: os.stat_result) -> float:
+    """Return when a file of a cache was used, by its time of modification, in seconds.
+
+    A time that has not come yet says nothing: the clock was set back since. Such a file counts as used before
+    all others, or it would stay in the cache for good and push out what is in use.
+    """
+    return status.st_mtime if status.st_mtime <= time.time() + _CLOCKS_DIFFER_SECONDS else 0.0
 
 
 def linked(source: Path, target: Path) -> bool:

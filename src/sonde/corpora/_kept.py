@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sonde.base.errors import SondeError
-from sonde.base.files import cache_folder, write_atomic
+from sonde.base.files import cache_folder, last_use, write_atomic
 from sonde.base.fingerprint import fingerprint, hash_bytes, hash_text
 from sonde.corpora._corpus import SourceFile
 from sonde.languages import LANGUAGES, version_of
@@ -147,7 +147,8 @@ def _sources(folder: Traversable) -> Iterator[tuple[str, bytes]]:
 
 def _prune(folder: Path) -> None:
     """Remove the files that were not read for longest, until the folder is of its size."""
-    held = sorted((entry.stat().st_mtime, entry.stat().st_size, entry) for entry in folder.iterdir())
+    status = [(entry.stat(), entry) for entry in folder.iterdir()]
+    held = sorted((last_use(stat), stat.st_size, entry) for stat, entry in status)
     size = sum(one for _, one, _ in held)
     for _, one, entry in held[:-1]:
         if size <= _MOST_BYTES:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import polars as pl
 
 from sonde.alignment import align_table
 from sonde.base.errors import InputError, UsageError
+from sonde.base.files import write_atomic
 from sonde.corpora import Intake, language_of_path, read_text
 from sonde.languages import LANGUAGES
 from sonde.models import load_tokenizer, spec_of
@@ -41,10 +43,17 @@ def text_table(text: str, model: str, language: str, *, merged: bool) -> pl.Data
 
 
 def write_table(table: pl.DataFrame, output: Path) -> None:
-    """Write a token table as CSV or Parquet, by suffix."""
+    """Write a token table as CSV or Parquet, by suffix.
+
+    Raises:
+        UsageError: The suffix is another.
+        StoreError: The file cannot be written.
+    """
     if output.suffix == ".parquet":
-        table.write_parquet(output)
+        content = io.BytesIO()
+        table.write_parquet(content)
+        write_atomic(output, content.getvalue())
     elif output.suffix == ".csv":
-        table.write_csv(output)
+        write_atomic(output, table.write_csv())
     else:
         raise UsageError(f"output {str(output)!r}: unknown suffix; write to .csv or .parquet")

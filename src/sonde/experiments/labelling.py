@@ -177,7 +177,6 @@ def write_label_files(wanted: Labelling, names: Sequence[str], output: str) -> l
         )
     found: list[dict[str, Any]] = []
     for file, labels in zip(files, label_each(wanted, names), strict=True):
-        file.parent.mkdir(parents=True, exist_ok=True)
         labels.write(file)
         found.append({"rows": len(labels), "file": file})
     return found

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import StoreError, UsageError
-from sonde.base.files import cache_folder, linked, write_atomic
+from sonde.base.files import cache_folder, last_use, linked, write_atomic
 from sonde.base.fingerprint import hash_bytes
 from sonde.store.parts import PartStore
 from sonde.store.receipts import read_receipt, write_receipt
@@ -79,7 +79,7 @@ class TableCache:
             StoreError: The run's folder cannot be written.
         """
         table, about = self._paths(key)
-        if not self.most or not table.is_file():
+        if not self.most:
             return None
         try:
             known, content = json.loads(about.read_text(encoding="utf-8")), table.read_bytes()
@@ -111,20 +111,23 @@ class TableCache:
             write_atomic(about, json.dumps(known))
 
     def trim(self) -> None:
-        """Remove what was used longest ago until the rest is within the bound."""
+        """Remove what was used longest ago until the rest is within the bound, as far as files allow it."""
         found: list[tuple[float, int, Path]] = []
-        for table in self.root.rglob(f"*{_TABLE}") if self.most else ():
-            with contextlib.suppress(OSError):
-                held = table.stat()
-                found.append((held.st_mtime, held.st_size, table))
+        with contextlib.suppress(OSError):
+            tables = list(self.root.rglob(f"*{_TABLE}")) if self.most else []
+            for table in tables:
+                with contextlib.suppress(FileNotFoundError):
+                    held = table.stat()
+                    found.append((last_use(held), held.st_size, table))
         size = sum(one for _, one, _ in found)
         for _, one, table in sorted(found):
             if size <= self.most:
                 return
-            # Another process may have been faster.
-            table.unlink(missing_ok=True)
-            table.with_suffix(_ABOUT).unlink(missing_ok=True)
-            size -= one
+            with contextlib.suppress(OSError):
+                # Another process may have been faster.
+                table.unlink(missing_ok=True)
+                size -= one
+                table.with_suffix(_ABOUT).unlink(missing_ok=True)
 
     def _paths(self, key: str) -> tuple[Path, Path]:
         table = self.root / key[:2] / f"{key}{_TABLE}"

@@ -83,7 +83,7 @@ def read_receipt(root: Path, relative: str) -> Receipt | None:
     path = receipt_path(root, relative)
     try:
         found = receipt_from(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise StoreError(f"{shown(path)}: cannot be read ({error}); run again to write it anew") from error

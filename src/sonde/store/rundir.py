@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, StoreError
+from sonde.base.files import check_name
 from sonde.base.fingerprint import fingerprint, hash_text
 from sonde.base.secrets import without_secrets
 from sonde.store.copies import shown
@@ -176,9 +177,11 @@ class RunDirectory:
         """Read ``run.json``.
 
         Raises:
+            UsageError: The name of the folder is not Unicode.
             InputError: The folder holds no run, or its summary cannot be read.
             StoreError: The summary is not what was written.
         """
+        check_name(self.root)
         name = shown(self.summary)
         if self.summary.is_file() and self.summary.stat().st_size > _LARGEST_SUMMARY:
             raise InputError(f"{name}: more than {_LARGEST_SUMMARY:,} bytes, which no run writes")

@@ -65,6 +65,27 @@ def test_nats_equal_a_plain_forward(name: str, tiny: Tiny, prepare: Prepare, tex
         assert found.scored.all()
 
 
+@pytest.mark.parametrize("added", [(), (BOS,)])
+@pytest.mark.parametrize("name", ["llama", "mistral", "gpt2", "bigcode", "neox", "gemma2", "codegen"])
+def test_each_window_begins_with_the_start_token_that_the_tokenizer_adds(
+    name: str, added: tuple[int, ...], tiny: Tiny, prepare: Prepare
+) -> None:
+    loaded = tiny(name)
+    loaded = replace(loaded, special=replace(loaded.special, added=added))
+    item = prepare("def f(a, b):\n    return a + b * a\n")
+    ids = item.alignment.subwords.ids.tolist()
+    settings = CaptureSettings(context=16, step=6)
+    (capture,) = observe(loaded, [item], SCORES, settings=settings)
+    sequence = [BOS, *ids]
+    for target in range(len(ids)):
+        # The first window that holds the subword before it.
+        start = next(at for at in range(0, len(ids), 6) if target < at + 16 - (len(added) if at else 0))
+        window = sequence[start : start + 16 - (len(added) if start else 0)]
+        logs = plain_logs(loaded.model, [*(added if start else ()), *window])
+        at = target - start + (len(added) if start else 0)
+        assert scores_of(capture).nats[target] == pytest.approx(-logs[at, ids[target]].item(), abs=1e-4)
+
+
 @pytest.mark.parametrize("budget", [1, 40, 10_000])
 def test_batch_size_and_order_change_nothing(
     budget: int, tiny: Tiny, prepare: Prepare, texts: tuple[str, ...]

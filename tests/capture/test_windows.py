@@ -32,6 +32,29 @@ def test_a_causal_position_is_read_once_from_the_first_window_that_holds_it(
                 assert position - window.start >= context - step
 
 
+@given(LENGTHS, st.integers(2, 40), STRIDES, st.integers(1, 60))
+def test_a_start_token_has_room_in_every_further_window(
+    length: int, context: int, stride: float, step: int
+) -> None:
+    for windows in (
+        causal_windows(length, context, stride, lead=1),
+        causal_windows(length, context, step=step, lead=1),
+    ):
+        read = [position for window in windows for position in range(window.read_start, window.read_stop)]
+        assert read == list(range(length))
+        for window in windows:
+            assert window.start <= window.read_start < window.read_stop <= window.stop
+            assert window.stop - window.start + (window.start > 0) <= context
+
+
+def test_a_context_that_a_start_token_fills_is_refused() -> None:
+    assert len(causal_windows(1, 1, lead=1)) == 1
+    with pytest.raises(
+        UsageError, match="context of 1 holds no subword beside the start token; give at least 2"
+    ):
+        causal_windows(3, 1, lead=1)
+
+
 @given(LENGTHS, CONTEXTS)
 def test_half_a_context_stands_before_every_later_target(length: int, context: int) -> None:
     for window in causal_windows(length, context):

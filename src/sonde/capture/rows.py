@@ -111,19 +111,25 @@ class RowCutter:
             sequence = np.concatenate([sequence, ids])
         # The last subword is the input of no score; it is read only for its states and rows.
         length = len(sequence) - last if len(ids) else 0
+        # A model whose tokenizer puts a start token before every text was never trained without one.
+        again = np.array(self._special.added if special else (), dtype=np.int64)
         rows: list[Row] = []
-        for window in causal_windows(length, self._context, self._settings.stride, self._settings.step):
+        for window in causal_windows(
+            length, self._context, self._settings.stride, self._settings.step, len(again)
+        ):
+            put = again[: len(again) if window.start else 0]
+            seen = window.start - len(put)
             first = max(window.read_start, before - 1)
             scored = np.arange(first, min(window.read_stop, len(sequence) - 1))
             scored = _asked(scored, scored + 1 - before, asked)
             rows.append(
                 Row(
                     source=source,
-                    tokens=sequence[window.start : window.stop],
-                    origin=window.start - shown,
-                    read_start=window.read_start - window.start,
-                    read_stop=window.read_stop - window.start,
-                    query=scored - window.start,
+                    tokens=np.concatenate([put, sequence[window.start : window.stop]]),
+                    origin=seen - shown,
+                    read_start=window.read_start - seen,
+                    read_stop=window.read_stop - seen,
+                    query=scored - seen,
                     gold=sequence[scored + 1],
                     target=scored + 1 - before,
                     first=max(0, window.start - special) - (before - special),

@@ -9,7 +9,7 @@ from sonde.base.checked import Checked, Help, check_fields
 from sonde.base.errors import UsageError
 from sonde.base.values import Count, PositiveShare, Share, Whole
 
-VERSION = "4"
+VERSION = "5"
 """Raised whenever a captured number may change; part of the fingerprint of every observation."""
 
 
@@ -69,7 +69,8 @@ class CaptureOptions:
         Help(
             "what a decoder reads before each text: its start token, or its end-of-text token in place of "
             "one, if it has either (auto); the same, refusing a model that has neither (always); or nothing "
-            "(none); an option of a lens goes first",
+            "(none); where its tokenizer puts a start token before every text, each window of a longer text "
+            "begins with it; an option of a lens goes first",
             "--bos",
         ),
     ] = "auto"

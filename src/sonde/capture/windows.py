@@ -26,33 +26,46 @@ class Window:
     read_stop: int
 
 
-def causal_windows(length: int, context: int, stride: float = 0.5, step: int = 0) -> tuple[Window, ...]:
+def causal_windows(
+    length: int, context: int, stride: float = 0.5, step: int = 0, lead: int = 0
+) -> tuple[Window, ...]:
     """Cut a sequence for a model that looks back.
 
     A position is read from the first window that holds it, where most stands before it. Inputs and targets
     are distinct (the output at position ``p`` scores position ``p + 1``), so a context of 1 works. Every
-    position outside the first window sees itself and at least ``context - step`` positions before it, where
-    ``step`` is that given, else ``max(1, floor(stride * context))``.
+    position outside the first window sees itself and at least ``context - lead - step`` positions before it,
+    where ``step`` is that given, else ``max(1, floor(stride * context))``, and at most ``context - lead``.
 
     Args:
         length: Positions to read.
         context: Positions that the model can take.
         stride: The advance of each further window as a share of the context.
         step: The same in positions, the context at most; 0 means by the share.
+        lead: Positions of each further window that hold what the model reads first, such as a start token.
 
     Raises:
         UsageError: The context holds no position.
 
     >>> causal_windows(5, 4)
     (Window(start=0, stop=4, read_start=0, read_stop=4), Window(start=2, stop=5, read_start=4, read_stop=5))
+    >>> [(w.start, w.stop) for w in causal_windows(7, 4, lead=1)]
+    [(0, 4), (2, 5), (4, 7)]
     """
     step = _step(context, stride, step)
+    if length > context:
+        if context <= lead:
+            raise UsageError(
+                f"a context of {context} holds no subword beside the start token; give at least {lead + 1}"
+            )
+        step = min(step, _step(context - lead, stride, step))
     windows: list[Window] = []
     start = read = 0
     while read < length:
-        stop = min(start + context, length)
-        windows.append(Window(start, stop, read, stop))
-        start, read = start + step, stop
+        stop = min(start + context - (lead if start else 0), length)
+        # The first window holds more than one with a lead, which may add nothing to it.
+        if stop > read:
+            windows.append(Window(start, stop, read, stop))
+        start, read = start + step, max(read, stop)
     return tuple(windows)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.base.errors import CaptureError, not_finite
+from sonde.base.errors import CaptureError, SondeError, not_finite
 from sonde.capture.answers import AnswerBoard
 from sonde.capture.attention import Recording
 from sonde.capture.batches import pad
@@ -43,7 +43,8 @@ from sonde.capture.trial import recording
 from sonde.capture.union import Input, MergedRequests
 from sonde.models import LoadedModel
 from sonde.models._heads import Head, body_and_head
-from sonde.models._memory import if_it_fits
+from sonde.models._memory import if_it_fits, out_of_memory
+from sonde.models._quiet import FAULTS, one_line
 from sonde.models._weights import TF32
 
 _CPU_BUDGET = 1024
@@ -67,6 +68,7 @@ class Runner:
         budget: Padded tokens a batch.
         fill: Share of them that are real, at least.
         halved: Batches read in parts, since they or others of their size did not fit into memory.
+        unread: Inputs that the model's own code fails on, each with what it said.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Runner:
         self.budget = settings.token_budget or (_CPU_BUDGET if on_cpu else _ACCELERATOR_BUDGET)
         self.fill = settings.fill or (0.0 if on_cpu else _ACCELERATOR_FILL)
         self.halved = 0
+        self.unread: dict[int, str] = {}
         self._fit = fit_of(loaded.model)
         self._narrow: dict[AnswerBoard, Head] = {}
         self._layers = LayerReader(loaded, self._head, self._chunk)
@@ -123,7 +126,8 @@ class Runner:
     def run(self, batches: Sequence[Sequence[Row]]) -> Iterator[tuple[Row, RowResult]]:
         """Forward batches in their order.
 
-        A batch that does not fit into memory is read in parts that do, as are later batches of the model.
+        A batch that does not fit into memory is read in parts that do, as are later batches of the model. One
+        that the model's own code fails on is read row by row, so that an input alone is left out (`unread`).
 
         Raises:
             CaptureError: One row alone does not fit, or the model's output must not be scored.
@@ -139,7 +143,14 @@ class Runner:
                 self.halved += 1
                 waiting += reversed(parts)
                 continue
-            results = self._try(batch)
+            try:
+                results = self._try(batch)
+            except _UnreadError as error:
+                if len(batch) == 1:
+                    self.unread.setdefault(batch[0].source, str(error))
+                else:
+                    waiting += [[row] for row in reversed(batch)]
+                continue
             if results is not None:
                 yield from zip(batch, results, strict=True)
             elif len(batch) > 1:
@@ -158,12 +169,15 @@ class Runner:
             CaptureError: As `run`.
         """
         for bundle in bundles:
-            states = if_it_fits(functools.partial(self._layer_states, bundle.base), self._device)
+            states = None
+            with suppress(_UnreadError):
+                states = if_it_fits(functools.partial(self._layer_states, bundle.base), self._device)
             for start, batch, places in bundle.batches:
                 results = None
                 if states is not None:
                     resumed = Resumed(start, states, torch.tensor(places, device=self._device))
-                    results = self._try(batch, resumed)
+                    with suppress(_UnreadError):
+                        results = self._try(batch, resumed)
                 if results is None:
                     yield from self.run([batch])
                 else:
@@ -177,7 +191,7 @@ class Runner:
         tokens = BatchTokens(base, self._kind, self._loaded.special.pad, upload)
         upload.send()
         held: list[Tensor] = []
-        with keeping(self._hooks, reading_side(self._loaded), held):
+        with _reading(), keeping(self._hooks, reading_side(self._loaded), held):
             self._body(**tokens.arguments())
         return held
 
@@ -205,7 +219,8 @@ class Runner:
             ranking(batch, wanted, list(map(self._item, batch)), self._loaded, upload),
         )
         upload.send()
-        states, finish = read()
+        with _reading():
+            states, finish = read()
         if scoring.asked and any(one.scored for one in wanted):
             self._score(scoring, wanted, states, download)
         download.fetch()
@@ -390,6 +405,21 @@ class Runner:
     def _where(self, row: Row) -> str:
         item = self._item(row).item
         return f"model {self._loaded.spec.name!r}, item {item.item_id} ({item.path} {item.name})"
+
+
+class _UnreadError(Exception):
+    """A model's own code failed on what it was given."""
+
+
+@contextmanager
+def _reading() -> Generator[None]:
+    """Tell what a model's own code raises from what is raised elsewhere, and from memory that ran out."""
+    try:
+        yield
+    except FAULTS as error:
+        if isinstance(error, SondeError) or out_of_memory(error):
+            raise
+        raise _UnreadError(one_line(error)) from error
 
 
 _Finish = Callable[[Sequence[RowResult]], list[RowResult]]

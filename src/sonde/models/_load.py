@@ -37,7 +37,7 @@ from sonde.models._resolve import (
     takes_texts,
 )
 from sonde.models._revision import check_content, files_revision
-from sonde.models._shapes import architectures, names_language_model
+from sonde.models._shapes import architectures, names_language_model, number, text_config
 from sonde.models._tokenizer import load_tokenizer, tokenizer_fact
 from sonde.models._weights import TF32, check_files, device_of, dtype_of
 
@@ -143,7 +143,7 @@ def _check_how(spec: ModelSpec, config: Any) -> None:
     """Refuse an adapter or a quantisation that cannot be read, before a weight is."""
     check_quantisation(spec, config)
     if spec.adapter:
-        check_adapter(spec)
+        check_adapter(spec, number(text_config(config), "vocab_size"))
 
 
 def _held_as(spec: ModelSpec, config: Any) -> str:

@@ -90,7 +90,7 @@ def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
 
     where = f"{found.name or Path(found.file).name} ({found.file}, line {found.line})"
     said = (
-        f"no surprisal: {read.unscored}"
+        f"no bits per byte: {read.unscored}"
         if read.bits_per_byte is None
         else f"{read.bits_per_byte:.2f} bits per byte, {WAYS[read.objective]}"
     )

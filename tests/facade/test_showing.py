@@ -143,8 +143,8 @@ def test_a_body_is_shown_without_surprisal(file: Path, tmp_path: Path) -> None:
     assert bare.arcs.equals(whole.arcs) and not bare.without
     page = tmp_path / "page.html"
     text = RUN.invoke(app, ["show", str(file), "-m", str(body), "--tree", "-o", str(page)]).stdout
-    assert "no surprisal: this encoder has no masked-LM head" in text
-    assert "bits" not in text.replace(str(file), "") and "Relations, by the head" in text
+    assert "no bits per byte: this encoder has no masked-LM head" in text
+    assert text.replace(str(file), "").count("bits") == 1 and "Relations, by the head" in text
     assert "No surprisal is shown: this encoder has no masked-LM head." in page.read_text(encoding="utf-8")
 
 

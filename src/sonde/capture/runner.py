@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +13,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.base.errors import CaptureError, SondeError, not_finite
+from sonde.base.errors import CaptureError, not_finite
 from sonde.capture.answers import AnswerBoard
 from sonde.capture.attention import Recording
 from sonde.capture.batches import pad
-from sonde.capture.collect import RowResult, head_segments, segments
+from sonde.capture.collect import Finish, RowResult, head_segments, segments
 from sonde.capture.depth import LayerReader
-from sonde.capture.fitting import fit_of
+from sonde.capture.fitting import fit_of, work_of
 from sonde.capture.hooks import BatchChanges, HeadReader, Hooks, reading_side
 from sonde.capture.reading import Readers
 from sonde.capture.requests import Prepared
@@ -41,10 +41,10 @@ from sonde.capture.tensors import (
 from sonde.capture.transfer import Download, Sent, Upload
 from sonde.capture.trial import recording
 from sonde.capture.union import Input, MergedRequests
+from sonde.capture.unread import UnreadError, if_it_reads, reading_errors
 from sonde.models import LoadedModel
 from sonde.models._heads import Head, body_and_head
-from sonde.models._memory import if_it_fits, out_of_memory
-from sonde.models._quiet import FAULTS, one_line
+from sonde.models._memory import if_it_fits
 from sonde.models._weights import TF32
 
 _CPU_BUDGET = 1024
@@ -137,7 +137,7 @@ class Runner:
         waiting = [list(batch) for batch in reversed(batches)]
         while waiting:
             batch = waiting.pop()
-            work = self._work(batch)
+            work = work_of(batch, [self._inputs[row.source].wanted for row in batch])
             parts = self._fit.parts(batch, work)
             if len(parts) > 1:
                 self.halved += 1
@@ -145,11 +145,8 @@ class Runner:
                 continue
             try:
                 results = self._try(batch)
-            except _UnreadError as error:
-                if len(batch) == 1:
-                    self.unread.setdefault(batch[0].source, str(error))
-                else:
-                    waiting += [[row] for row in reversed(batch)]
+            except UnreadError as error:
+                waiting += error.apart(batch, self.unread)
                 continue
             if results is not None:
                 yield from zip(batch, results, strict=True)
@@ -169,15 +166,13 @@ class Runner:
             CaptureError: As `run`.
         """
         for bundle in bundles:
-            states = None
-            with suppress(_UnreadError):
-                states = if_it_fits(functools.partial(self._layer_states, bundle.base), self._device)
+            read = functools.partial(self._layer_states, bundle.base)
+            states = if_it_reads(functools.partial(if_it_fits, read, self._device))
             for start, batch, places in bundle.batches:
                 results = None
                 if states is not None:
                     resumed = Resumed(start, states, torch.tensor(places, device=self._device))
-                    with suppress(_UnreadError):
-                        results = self._try(batch, resumed)
+                    results = if_it_reads(functools.partial(self._try, batch, resumed))
                 if results is None:
                     yield from self.run([batch])
                 else:
@@ -191,15 +186,9 @@ class Runner:
         tokens = BatchTokens(base, self._kind, self._loaded.special.pad, upload)
         upload.send()
         held: list[Tensor] = []
-        with _reading(), keeping(self._hooks, reading_side(self._loaded), held):
+        with reading_errors(), keeping(self._hooks, reading_side(self._loaded), held):
             self._body(**tokens.arguments())
         return held
-
-    def _work(self, batch: Sequence[Row]) -> Hashable:
-        """What decides how much memory a token of a batch takes."""
-        wanted = [self._inputs[row.source].wanted for row in batch]
-        held = any(one.pooling or one.head_spans or one.depth for one in wanted)
-        return batch[0].written is None, held, any(one.looks for one in wanted)
 
     def _try(self, batch: Sequence[Row], resumed: Resumed | None = None) -> list[RowResult] | None:
         """Results of a batch, None where memory ran out."""
@@ -219,7 +208,7 @@ class Runner:
             ranking(batch, wanted, list(map(self._item, batch)), self._loaded, upload),
         )
         upload.send()
-        with _reading():
+        with reading_errors():
             states, finish = read()
         if scoring.asked and any(one.scored for one in wanted):
             self._score(scoring, wanted, states, download)
@@ -281,7 +270,7 @@ class Runner:
         changes, hooks = self._changes(batch, upload), self._hooks
         depth = self._layers.of(batch, wanted, upload)
 
-        def read() -> tuple[Tensor, _Finish]:
+        def read() -> tuple[Tensor, Finish]:
             arguments = tokens.arguments()
             if pooled.asked or depth.asked:
                 arguments["output_hidden_states"] = True
@@ -340,7 +329,7 @@ class Runner:
         depth = self._layers.of(batch, wanted, upload)
         changes = self._changes(batch, upload)
 
-        def read() -> tuple[Tensor, _Finish]:
+        def read() -> tuple[Tensor, Finish]:
             with changes():
                 output = self._whole(
                     input_ids=tokens.tensor,
@@ -407,23 +396,5 @@ class Runner:
         return f"model {self._loaded.spec.name!r}, item {item.item_id} ({item.path} {item.name})"
 
 
-class _UnreadError(Exception):
-    """A model's own code failed on what it was given."""
-
-
-@contextmanager
-def _reading() -> Generator[None]:
-    """Tell what a model's own code raises from what is raised elsewhere, and from memory that ran out."""
-    try:
-        yield
-    except FAULTS as error:
-        if isinstance(error, SondeError) or out_of_memory(error):
-            raise
-        raise _UnreadError(one_line(error)) from error
-
-
-_Finish = Callable[[Sequence[RowResult]], list[RowResult]]
-"""From the scores of rows to all that they get, once it was fetched."""
-
-_Read = Callable[[], tuple[Tensor, _Finish]]
+_Read = Callable[[], tuple[Tensor, Finish]]
 """Forwards a batch: the states at its scored positions, and what puts results together."""

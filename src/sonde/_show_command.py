@@ -12,6 +12,7 @@ import typer
 
 from sonde._shown import Shown, shown
 from sonde.base.terminal import escaped, say
+from sonde.languages._text import line_breaks, plain_breaks
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -89,7 +90,7 @@ def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
 
     where = f"{found.name or Path(found.file).name} ({found.file}, line {found.line})"
     said = (
-        f"no surprisal: {read.unscored}"
+        f"no bits per byte: {read.unscored}"
         if read.bits_per_byte is None
         else f"{read.bits_per_byte:.2f} bits per byte, {WAYS[read.objective]}"
     )
@@ -104,7 +105,7 @@ def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
     for row in (
         read.tokens.filter(read.tokens["rank"] > 0).sort("bits", descending=True).head(_WORST).to_dicts()
     ):
-        line = found.line + found.text.count("\n", 0, row["start"])
+        line = found.line + line_breaks(found.text, 0, row["start"])
         others = ", ".join(repr(one) for one in row["expected"][:3])
         yield (
             f"  line {line}: {row['text']!r} {row['bits']:.1f} bits, rank {row['rank']:,} ({row['kind']}); "
@@ -121,7 +122,7 @@ def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
         yield f"  {row['relation']}: {row['found']} of {row['edges']} found, {by}"
     for row in read.arcs.head(_ARCS).to_dicts():
         aim = "found" if row["found"] else f"picks {_short(row['picked_text'])}"
-        line = found.line + found.text.count("\n", 0, row["asked"])
+        line = found.line + line_breaks(found.text, 0, row["asked"])
         asked, expected = _short(row["asked_text"]), _short(row["expected_text"])
         yield f"    line {line}: {row['relation']}: {asked} -> {expected}, {aim}"
     if read.arcs.height > _ARCS:
@@ -130,7 +131,7 @@ def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
         yield ""
         yield "Syntax tree:" if read.unscored else "Syntax tree, bits of each node:"
         for row in read.nodes.to_dicts():
-            part = found.text[row["start"] : row["end"]].split("\n", 1)[0][:40]
+            part = plain_breaks(found.text[row["start"] : row["end"]]).split("\n", 1)[0][:40]
             bits = "" if read.unscored else f"  {row['bits']:.1f}"
             yield f"  {'  ' * row['depth']}{row['kind']}{bits}  {part}"
     if found.others:
@@ -144,8 +145,11 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
 
 
-def _code(text: str) -> str:
-    return escaped(text, kept="\n\t")
+def _code(text: str, start: int, stop: int) -> str:
+    """A part of a text in lines, whichever way they end."""
+    # One that ends between both signs of a line's end leaves it to what follows.
+    stop -= text[start:stop].endswith("\r") and text[stop : stop + 1] == "\n"
+    return escaped(plain_breaks(text[start:stop]), kept="\n\t")
 
 
 def _coloured(found: Showing, read: Read) -> Text:
@@ -154,9 +158,9 @@ def _coloured(found: Showing, read: Read) -> Text:
 
     text, at = Text(), 0
     for row in read.tokens.to_dicts():
-        text.append(_code(found.text[at : row["start"]]))
+        text.append(_code(found.text, at, row["start"]))
         style = next(style for bits, style in _STEPS if not row["bits"] > bits)
-        text.append(_code(found.text[max(at, row["start"]) : row["end"]]), style=style)
+        text.append(_code(found.text, max(at, row["start"]), row["end"]), style=style)
         at = max(at, row["end"])
-    text.append(_code(found.text[at:]))
+    text.append(_code(found.text, at, len(found.text)))
     return text

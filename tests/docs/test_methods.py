@@ -16,7 +16,7 @@ from sonde.lenses.causal.erase_draws import OVERLAP, REALISED
 from sonde.lenses.causal.heads_behind import EXCESS as HITS_EXCESS
 from sonde.lenses.causal.heads_behind import LOST
 from sonde.lenses.causal.patch_scores import ALIGNED, CHANGE, MARGIN, PREFERS, RECOVERED
-from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
+from sonde.lenses.cloze.plan import CUT, ONE, RESPELLED, SEVERAL
 from sonde.lenses.finetune.enough import AT_EDGE, AT_END
 from sonde.lenses.finetune.reach import CEILING, OUT_OF_REACH, TRUNCATED
 from sonde.lenses.finetune.score import _CHOSEN, ACCURACY
@@ -41,7 +41,7 @@ COMPUTED = {
         *(BITS, EXCESS, APART, BEFORE, ANSWERS.own, ANSWERS.excess, LOST, HITS_EXCESS),
         *(RECOVERED, MARGIN, CHANGE, PREFERS, ALIGNED, OVERLAP, REALISED),
     },
-    "cloze": {f"share_{status.replace(' ', '_')}" for status in (ONE, SEVERAL, CUT)},
+    "cloze": {f"share_{status.replace(' ', '_')}" for status in (ONE, SEVERAL, CUT, RESPELLED)},
     "finetune": {CEILING, OUT_OF_REACH, TRUNCATED, ACCURACY, AT_END, AT_EDGE, *_CHOSEN},
     "probe": {*DISTANCES, *TREES, *(f"{metric}_gain" for metric in TREES)},
     "surprisal": {MATCHED},

@@ -12,10 +12,13 @@ import pytest
 from sonde.base.errors import UsageError
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
+from sonde.experiments.choices import lens_choices
 from sonde.experiments.comparing import compare
 from sonde.experiments.run import run
 from sonde.report import PLOTS, RunData
 from sonde.store.rundir import RunDirectory
+from sonde.tasks import TASKS
+from sonde.tasks._minimal_pairs import paired
 
 JAVA = """class C{n} {{
     int count{n}(int first{n}, int[] values, int limit) {{
@@ -139,3 +142,10 @@ def test_the_pairs_stand_in_run_json(decoder: Path, mixed: str, tmp_path: Path) 
     assert lens["tasks"] == ["sri"]
     reports = [one["sri"] for one in summary["data_sets"].values()]
     assert all(one["size"] == 12 and one["counted"] > 0 for one in reports)
+
+
+@pytest.mark.parametrize("task", [name for name in TASKS.names() if paired(TASKS.load(name))])
+def test_a_task_beside_surprisal_is_told_the_option_for_pairs(task: str) -> None:
+    asked = Experiment(models=("sonde/mini-decoder",), lenses=("surprisal",), tasks=(task,))
+    with pytest.raises(UsageError, match=f"--option surprisal.pairs={task} in place of -t {task}"):
+        lens_choices(asked)

@@ -1,15 +1,18 @@
 """Whole runs on a tiny decoder: what a kill, a flipped bit or a second process may change."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from transformers import LlamaModel
 
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, _forecast, observing, scoring
@@ -189,6 +192,29 @@ def test_long_items_pass_through_windows(decoder: Path, project: Path, tmp_path:
     assert table.group_by("item_id").len()["len"].min() > 64
     assert table["context"].max() <= 64
     assert (table.filter(pl.col("position") >= 64)["context"] >= 31).all()
+
+
+def test_an_input_that_the_model_fails_on_is_left_out_and_counted(
+    decoder: Path, project: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward = LlamaModel.forward
+
+    def picky(self: LlamaModel, *args: Any, **kwargs: Any) -> Any:
+        if (kwargs["input_ids"].sum(-1) % 31 == 0).any():
+            raise IndexError("index out of range in self")
+        return forward(self, *args, **kwargs)
+
+    monkeypatch.setattr(LlamaModel, "forward", picky)
+    outcome = run(experiment(decoder, project), Execution(output=tmp_path))
+    assert outcome.observed == 150 and not outcome.refused
+    summary = json.loads((tmp_path / "run.json").read_text())
+    left_out = summary["forwards"]["inputs that the model could not read"]
+    assert 0 < left_out < 50
+    assert summary["models"][0]["reading"]["unread"] == ["index out of range in self"]
+    table, whole = observations(tmp_path), observations(finished)
+    assert table["item_id"].n_unique() == 150 - left_out
+    kept = whole.filter(pl.col("item_id").is_in(table["item_id"].implode()))
+    assert_frame_equal(table, kept, abs_tol=1e-4)
 
 
 def test_a_context_of_one_still_scores_every_subword(project: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 
@@ -142,8 +143,8 @@ def test_a_body_is_shown_without_surprisal(file: Path, tmp_path: Path) -> None:
     assert bare.arcs.equals(whole.arcs) and not bare.without
     page = tmp_path / "page.html"
     text = RUN.invoke(app, ["show", str(file), "-m", str(body), "--tree", "-o", str(page)]).stdout
-    assert "no surprisal: this encoder has no masked-LM head" in text
-    assert "bits" not in text.replace(str(file), "") and "Relations, by the head" in text
+    assert "no bits per byte: this encoder has no masked-LM head" in text
+    assert text.replace(str(file), "").count("bits") == 1 and "Relations, by the head" in text
     assert "No surprisal is shown: this encoder has no masked-LM head." in page.read_text(encoding="utf-8")
 
 
@@ -178,6 +179,16 @@ def test_attention_that_cannot_be_verified_leaves_the_rest(
     read = sonde.show(file, "sonde/mini-decoder").reads[0]
     assert read.without == reason and read.arcs.is_empty()
     assert read.tokens["bits"].is_finite().any()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_are_lines_however_they_end(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(end.join(["x = 1", "def f(a, b):", "    c = a", "    return b + c", ""]).encode())
+    text = RUN.invoke(app, ["show", str(path), "-m", "sonde/mini-decoder", "--tree"]).stdout
+    assert "(" + str(path) + ", line 2)" in text
+    assert "def f(a, b):\n    c = a\n    return b + c\n" in text
+    assert {int(line) for line in re.findall(r"line (\d+): ", text)} == {2, 3, 4}
 
 
 def test_an_unreadable_file_is_one_line(tmp_path: Path) -> None:

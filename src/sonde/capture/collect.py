@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,6 +36,10 @@ class RowResult:
     words: Mapping[str, WordRanks] = field(default_factory=dict)
     answers: ScoredAnswers | None = None
     layers: ScoredLayers | None = None
+
+
+Finish = Callable[[Sequence[RowResult]], list[RowResult]]
+"""From the scores of rows to all that they get, once it was fetched."""
 
 
 def segments(

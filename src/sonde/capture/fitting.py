@@ -7,6 +7,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sonde.capture.row import Row, padded
+from sonde.capture.union import MergedRequests
 
 
 class Fit:
@@ -43,3 +44,9 @@ _fits: WeakKeyDictionary[Any, Fit] = WeakKeyDictionary()
 def fit_of(model: Any) -> Fit:
     """What is known of a loaded model."""
     return _fits.setdefault(model, Fit())
+
+
+def work_of(batch: Sequence[Row], wanted: Sequence[MergedRequests]) -> Hashable:
+    """What decides how much memory a token of a batch takes, given what is wanted of its rows."""
+    held = any(one.pooling or one.head_spans or one.depth for one in wanted)
+    return batch[0].written is None, held, any(one.looks for one in wanted)

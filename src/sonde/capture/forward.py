@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from sonde.base.errors import CaptureError
 from sonde.base.fingerprint import hash_text
 from sonde.capture.batches import compose
 from sonde.capture.collect import Collector
@@ -37,6 +38,8 @@ class Observed:
         shared: Inputs that needed no forward of their own because another lens asked for the same.
         halved: Batches that did not fit into memory and were read as two, of the block of items that this
             one is the first of; 0 of all others.
+        unread: What the model's own code said where it cannot read the item, which then has no captures;
+            empty where it can.
     """
 
     prepared: Prepared
@@ -44,6 +47,7 @@ class Observed:
     inputs: int
     shared: int
     halved: int = 0
+    unread: str = ""
 
 
 def observe(
@@ -53,9 +57,22 @@ def observe(
     *,
     settings: CaptureSettings | None = None,
 ) -> Iterator[ItemCapture]:
-    """Capture what one lens asks, item by item in the order given; see `observe_lenses`."""
+    """Capture what one lens asks, item by item in the order given; see `observe_lenses`.
+
+    Raises:
+        CaptureError: The model cannot read an item.
+    """
     for observed in observe_lenses(loaded, prepared, {"": passes}, settings=settings):
+        if observed.unread:
+            raise _unreadable(loaded, observed.prepared, observed.unread)
         yield from observed.captures[""]
+
+
+def _unreadable(loaded: LoadedModel, prepared: Prepared, said: str) -> CaptureError:
+    item = prepared.item
+    return CaptureError(
+        f"model {loaded.spec.name!r} cannot read item {item.item_id} ({item.path} {item.name}): {said}"
+    )
 
 
 def observe_lenses(
@@ -84,7 +101,8 @@ def observe_lenses(
 
     Raises:
         InputError: Something is asked for that the item or the model does not have.
-        CaptureError: The model's output must not be scored, or an input does not fit into memory.
+        CaptureError: The model's output must not be scored, an input does not fit into memory, or the model
+            can read none.
     """
     settings = settings or CaptureSettings()
     on_cpu = loaded.device.type == "cpu"
@@ -113,10 +131,18 @@ def _observe_block(
     for source, asked in enumerate(inputs):
         if not asked.wanted.empty:
             rows += cutter.rows(source, asked, prepared[asked.item])
-    captured, halved = _capture(loaded, prepared, inputs, rows, cutter, settings, held)
+    captured, halved, unread = _capture(loaded, prepared, inputs, rows, cutter, settings, held)
+    faults = {inputs[source].item: said for source, said in unread.items()}
+    if faults and {inputs[row.source].item for row in rows} <= faults.keys():
+        item, said = next(iter(faults.items()))
+        raise _unreadable(loaded, prepared[item], said)
     counts = Counter(asked.item for asked in inputs if not asked.wanted.empty)
     for item, one in enumerate(prepared):
         if one.item.item_id in held:
+            continue
+        if item in faults:
+            yield Observed(one, dict.fromkeys(passes, ()), counts[item], 0, halved, faults[item])
+            halved = 0
             continue
         captures = union.hand_back(item, captured)
         for lens, answers in patched.items():
@@ -160,8 +186,12 @@ def _capture(
     cutter: RowCutter,
     settings: CaptureSettings,
     held: Set[str],
-) -> tuple[dict[int, ItemCapture], int]:
-    """Forward all rows and put the windows of each input together; and how many batches did not fit."""
+) -> tuple[dict[int, ItemCapture], int, dict[int, str]]:
+    """Forward all rows and put the windows of each input together.
+
+    Returns:
+        The captures, how many batches did not fit, and the inputs that could not be read.
+    """
     collectors: list[Collector] = []
     for asked in inputs:
         one = prepared[asked.item]
@@ -208,7 +238,7 @@ def _capture(
         )
         for source, (asked, collector) in enumerate(zip(inputs, collectors, strict=True))
     }
-    return captured, runner.halved
+    return captured, runner.halved, runner.unread
 
 
 def _batches(

@@ -13,12 +13,10 @@ from jaxtyping import Int
 from sonde.base.errors import CaptureError
 from sonde.models import LoadedModel
 from sonde.models._contents import refuse_without_head
+from sonde.models._quiet import FAULTS
 
 _TOGETHER = 16
 """Prompts of one length that are continued together."""
-
-_FAULTS = (RuntimeError, ValueError, NotImplementedError)
-"""What models raise that do not write."""
 
 
 def continuations(
@@ -91,7 +89,7 @@ def _threads_that_pay(loaded: LoadedModel, rows: int) -> Generator[None]:
 def _seconds_a_piece(loaded: LoadedModel, rows: int, threads: int) -> float:
     torch.set_num_threads(threads)
     piece = torch.zeros((rows, 1), dtype=torch.long)
-    with suppress(*_FAULTS):
+    with suppress(*FAULTS):
         # What does not take a single piece says so when it writes.
         loaded.model(input_ids=piece)
         begin = time.perf_counter()
@@ -109,7 +107,7 @@ def _written(loaded: LoadedModel, rows: Sequence[list[int]], room: int) -> list[
         output = loaded.model.generate(
             input_ids=given, attention_mask=torch.ones_like(given), max_new_tokens=room, **chosen
         )
-    except _FAULTS as error:
+    except FAULTS as error:
         line = " ".join(str(error).split())[:200]
         raise CaptureError(f"model {loaded.spec.name!r} cannot write behind a prompt: {line}") from error
     ends = loaded.model.generation_config.eos_token_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -17,9 +17,9 @@ from sonde.base.errors import CaptureError, not_finite
 from sonde.capture.answers import AnswerBoard
 from sonde.capture.attention import Recording
 from sonde.capture.batches import pad
-from sonde.capture.collect import RowResult, head_segments, segments
+from sonde.capture.collect import Finish, RowResult, head_segments, segments
 from sonde.capture.depth import LayerReader
-from sonde.capture.fitting import fit_of
+from sonde.capture.fitting import fit_of, work_of
 from sonde.capture.hooks import BatchChanges, HeadReader, Hooks, reading_side
 from sonde.capture.reading import Readers
 from sonde.capture.requests import Prepared
@@ -41,6 +41,7 @@ from sonde.capture.tensors import (
 from sonde.capture.transfer import Download, Sent, Upload
 from sonde.capture.trial import recording
 from sonde.capture.union import Input, MergedRequests
+from sonde.capture.unread import UnreadError, if_it_reads, reading_errors
 from sonde.models import LoadedModel
 from sonde.models._heads import Head, body_and_head
 from sonde.models._memory import if_it_fits
@@ -67,6 +68,7 @@ class Runner:
         budget: Padded tokens a batch.
         fill: Share of them that are real, at least.
         halved: Batches read in parts, since they or others of their size did not fit into memory.
+        unread: Inputs that the model's own code fails on, each with what it said.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Runner:
         self.budget = settings.token_budget or (_CPU_BUDGET if on_cpu else _ACCELERATOR_BUDGET)
         self.fill = settings.fill or (0.0 if on_cpu else _ACCELERATOR_FILL)
         self.halved = 0
+        self.unread: dict[int, str] = {}
         self._fit = fit_of(loaded.model)
         self._narrow: dict[AnswerBoard, Head] = {}
         self._layers = LayerReader(loaded, self._head, self._chunk)
@@ -123,7 +126,8 @@ class Runner:
     def run(self, batches: Sequence[Sequence[Row]]) -> Iterator[tuple[Row, RowResult]]:
         """Forward batches in their order.
 
-        A batch that does not fit into memory is read in parts that do, as are later batches of the model.
+        A batch that does not fit into memory is read in parts that do, as are later batches of the model. One
+        that the model's own code fails on is read row by row, so that an input alone is left out (`unread`).
 
         Raises:
             CaptureError: One row alone does not fit, or the model's output must not be scored.
@@ -133,13 +137,17 @@ class Runner:
         waiting = [list(batch) for batch in reversed(batches)]
         while waiting:
             batch = waiting.pop()
-            work = self._work(batch)
+            work = work_of(batch, [self._inputs[row.source].wanted for row in batch])
             parts = self._fit.parts(batch, work)
             if len(parts) > 1:
                 self.halved += 1
                 waiting += reversed(parts)
                 continue
-            results = self._try(batch)
+            try:
+                results = self._try(batch)
+            except UnreadError as error:
+                waiting += error.apart(batch, self.unread)
+                continue
             if results is not None:
                 yield from zip(batch, results, strict=True)
             elif len(batch) > 1:
@@ -158,12 +166,13 @@ class Runner:
             CaptureError: As `run`.
         """
         for bundle in bundles:
-            states = if_it_fits(functools.partial(self._layer_states, bundle.base), self._device)
+            read = functools.partial(self._layer_states, bundle.base)
+            states = if_it_reads(functools.partial(if_it_fits, read, self._device))
             for start, batch, places in bundle.batches:
                 results = None
                 if states is not None:
                     resumed = Resumed(start, states, torch.tensor(places, device=self._device))
-                    results = self._try(batch, resumed)
+                    results = if_it_reads(functools.partial(self._try, batch, resumed))
                 if results is None:
                     yield from self.run([batch])
                 else:
@@ -177,15 +186,9 @@ class Runner:
         tokens = BatchTokens(base, self._kind, self._loaded.special.pad, upload)
         upload.send()
         held: list[Tensor] = []
-        with keeping(self._hooks, reading_side(self._loaded), held):
+        with reading_errors(), keeping(self._hooks, reading_side(self._loaded), held):
             self._body(**tokens.arguments())
         return held
-
-    def _work(self, batch: Sequence[Row]) -> Hashable:
-        """What decides how much memory a token of a batch takes."""
-        wanted = [self._inputs[row.source].wanted for row in batch]
-        held = any(one.pooling or one.head_spans or one.depth for one in wanted)
-        return batch[0].written is None, held, any(one.looks for one in wanted)
 
     def _try(self, batch: Sequence[Row], resumed: Resumed | None = None) -> list[RowResult] | None:
         """Results of a batch, None where memory ran out."""
@@ -205,7 +208,8 @@ class Runner:
             ranking(batch, wanted, list(map(self._item, batch)), self._loaded, upload),
         )
         upload.send()
-        states, finish = read()
+        with reading_errors():
+            states, finish = read()
         if scoring.asked and any(one.scored for one in wanted):
             self._score(scoring, wanted, states, download)
         download.fetch()
@@ -266,7 +270,7 @@ class Runner:
         changes, hooks = self._changes(batch, upload), self._hooks
         depth = self._layers.of(batch, wanted, upload)
 
-        def read() -> tuple[Tensor, _Finish]:
+        def read() -> tuple[Tensor, Finish]:
             arguments = tokens.arguments()
             if pooled.asked or depth.asked:
                 arguments["output_hidden_states"] = True
@@ -325,7 +329,7 @@ class Runner:
         depth = self._layers.of(batch, wanted, upload)
         changes = self._changes(batch, upload)
 
-        def read() -> tuple[Tensor, _Finish]:
+        def read() -> tuple[Tensor, Finish]:
             with changes():
                 output = self._whole(
                     input_ids=tokens.tensor,
@@ -392,8 +396,5 @@ class Runner:
         return f"model {self._loaded.spec.name!r}, item {item.item_id} ({item.path} {item.name})"
 
 
-_Finish = Callable[[Sequence[RowResult]], list[RowResult]]
-"""From the scores of rows to all that they get, once it was fetched."""
-
-_Read = Callable[[], tuple[Tensor, _Finish]]
+_Read = Callable[[], tuple[Tensor, Finish]]
 """Forwards a batch: the states at its scored positions, and what puts results together."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from typing import Any
 
 from sonde.alignment import VERSION as ALIGNMENT_VERSION
-from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.errors import SondeError, UnknownNameError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.base.options import Option
 from sonde.capture.settings import VERSION as CAPTURE_VERSION
@@ -17,7 +18,7 @@ from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments.lens_choice import LensChoice, settings_of
 from sonde.experiments.plan import ModelChoice, Reading
 from sonde.experiments.provenance import computing_versions
-from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens, pairs_asked, typed_options
+from sonde.lenses import LENSES, Lens, PairingLens, ReadingLens, TrainingLens, pairs_asked, typed_options
 from sonde.lenses._quirks import tasks_behind
 from sonde.models import Capabilities, ModelSpec, pin, resolve_revision, seen_items, settle, spec_of
 from sonde.store.rundir import slug
@@ -165,14 +166,24 @@ def _check_tasks(asked: Sequence[str], lenses: Sequence[Lens]) -> None:
     for name in asked:
         task = TASKS.load(name)
         if not any(task.target in lens.takes for lens in lenses):
-            takes = "; ".join(
-                f"{lens.name!r} takes tasks about {', '.join(sorted(lens.takes)) or 'nothing but its own'}"
-                for lens in lenses
-            )
+            takes = "; ".join(_taken(lens, name) for lens in lenses)
             raise UsageError(
                 f"task {name!r} is about {task.target}, and no lens of this run takes it: {takes}"
             )
     _check_taken(asked, lenses)
+
+
+def _taken(lens: Lens, name: str) -> str:
+    """What a lens takes in place of a task that it does not take as it is."""
+    option = "pairs"
+    if isinstance(lens, PairingLens) and option in lens.options:
+        with suppress(SondeError):
+            if lens.pairs({option: name}):
+                return (
+                    f"{lens.name!r} reads its minimal pairs, originals with their mutants, if asked to: "
+                    f"--option {lens.name}.{option}={name} in place of -t {name}"
+                )
+    return f"{lens.name!r} takes tasks about {', '.join(sorted(lens.takes)) or 'nothing but its own'}"
 
 
 def _check_taken(asked: Sequence[str], lenses: Sequence[Lens]) -> None:

@@ -205,9 +205,9 @@ def _observed(pool: JobPool, missing: Sequence[Sequence[Part]]) -> Iterator[tupl
     )
     held = {item for at, job in enumerate(pool.jobs) if at not in left for item in job.item_ids}
     found = _tables(loaded, together, [*itertools.chain(*prepared)], [pool.jobs[at] for at in left], held)
-    for at, (frames, forwards) in zip(left, found, strict=True):
-        notes = {"coverage": _coverage(prepared[at]), "forwards": forwards, "reading": how_read(loaded)}
-        yield at, (frames, notes)
+    for at, (frames, forwards, unread) in zip(left, found, strict=True):
+        reading = {**how_read(loaded), **({"unread": unread} if unread else {})}
+        yield at, (frames, {"coverage": _coverage(prepared[at]), "forwards": forwards, "reading": reading})
 
 
 def _served(job: ObserveJob, parts: Sequence[Part]) -> tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]:
@@ -297,8 +297,10 @@ def _tables(
     prepared: Sequence[Prepared],
     jobs: Sequence[ObserveJob],
     held: Set[str],
-) -> Iterator[tuple[dict[str, list[pl.DataFrame]], dict[str, int]]]:
+) -> Iterator[tuple[dict[str, list[pl.DataFrame]], dict[str, int], list[str]]]:
     """Of each job the tables of each lens, some items each, and how many forward passes were run and shared.
+
+    What the model's own code fails on is left out and counted; the last part is what it said, a few times.
 
     Args:
         loaded: The model.
@@ -317,11 +319,16 @@ def _tables(
         labels = {part.lens.name: _labels(job, part.lens) for part in parts}
         frames: dict[str, list[pl.DataFrame]] = {name: [] for name in passes}
         forwards: Counter[str] = Counter()
-        for few in _batched(itertools.islice(observed, len(job.item_ids)), ITEMS_A_TABLE):
-            for one in few:
+        unread: dict[str, None] = {}
+        for block in _batched(itertools.islice(observed, len(job.item_ids)), ITEMS_A_TABLE):
+            for one in block:
                 forwards.update(run=one.inputs, shared=one.shared)
                 if one.halved:
                     forwards["batches halved for memory"] += one.halved
+                if one.unread:
+                    forwards["inputs that the model could not read"] += 1
+                    unread[one.unread] = None
+            few = [one for one in block if not one.unread]
             for part in parts:
                 name = part.lens.name
                 captured = [Captured(one.prepared, one.captures[name]) for one in few]
@@ -329,7 +336,7 @@ def _tables(
                     captured, labels[name], settings_of(part.lens, job.root), _vocabulary(together.model)
                 )
                 frames[name].append(table)
-        yield frames, dict(forwards)
+        yield frames, dict(forwards), [*unread][:3]
 
 
 def _scores_alone(lens: str, passes: Sequence[Pass]) -> int:

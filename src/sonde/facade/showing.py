@@ -166,6 +166,8 @@ def _read(loaded: LoadedModel, chosen: NewFunction, name: str) -> Read:
         if not without:
             passes["attention"] = [_attention(prepared, words, edges)]
     (observed,) = observe_lenses(loaded, [prepared], passes)
+    # The one item is read, or nothing is: then that is what was raised.
+    assert not observed.unread
     bits, scores = np.full(len(prepared.alignment.subwords), np.nan), None
     if not unscored:
         captures = observed.captures["scores"]

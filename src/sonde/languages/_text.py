@@ -16,6 +16,24 @@ _BLANKS = np.zeros(0x10000, np.bool_)
 _BLANKS[[*(code for code in range(0x3001) if chr(code).isspace()), 0x200B, 0x2060, 0xFEFF]] = True
 
 
+_BREAK = re.compile("\r\n?|\n")
+
+
+def line_breaks(text: str, start: int, stop: int) -> int:
+    r"""How many lines end in a part of a text: at ``\n``, ``\r\n``, or a lone ``\r``, as editors count.
+
+    >>> line_breaks("a\r\nb\rc\nd", 0, 7), line_breaks("a\r\nb", 0, 2)
+    (3, 0)
+    """
+    # A break that goes on behind the part ends its line there.
+    return sum(found.end() <= stop for found in _BREAK.finditer(text, start, min(stop + 1, len(text))))
+
+
+def plain_breaks(text: str) -> str:
+    r"""A text whose lines end with ``\n``."""
+    return _BREAK.sub("\n", text)
+
+
 def encode(text: str) -> bytes:
     """The UTF-8 that a parser is given, one valid sequence a character.
 

@@ -7,7 +7,7 @@ import warnings
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import expand_home
@@ -67,8 +67,12 @@ def adapter_hash(spec: ModelSpec) -> str:
     return f"{files_hash(adapter_files(spec))[:16]}-peft-{version('peft')}"
 
 
-def check_adapter(spec: ModelSpec) -> None:
+def check_adapter(spec: ModelSpec, vocabulary: int) -> None:
     """Hold an adapter against its base by their configurations and headers; no weight is read.
+
+    Args:
+        spec: The base with the adapter.
+        vocabulary: Rows of the base's embeddings.
 
     Raises:
         UsageError: PEFT is not installed.
@@ -91,8 +95,9 @@ def check_adapter(spec: ModelSpec) -> None:
             f"{about} was trained over {named!r}; name that as the model, or correct base_model_name_or_path "
             f"in its {CONFIG}"
         )
-    shapes = local_headers(spec)
-    for name, held in read_header(weights, spec.adapter).items():
+    shapes, own = local_headers(spec), read_header(weights, spec.adapter)
+    _check_vocabulary(about, config.get("trainable_token_indices"), own, shapes, vocabulary)
+    for name, held in own.items():
         _check_shape(about, name, held, shapes)
 
 
@@ -110,6 +115,31 @@ def _is_another(spec: ModelSpec, named: str) -> bool:
     mine = bare if bundled or not place.local else hub_name(Path(place.name))
     # A path of another machine says nothing, nor does a folder whose origin is not known.
     return bool(mine) and named.count("/") <= 1 and named[:1] not in "./~" and named.lower() != mine.lower()
+
+
+def _check_vocabulary(
+    about: str, trained: Any, own: dict[str, Tensor], base: dict[str, Tensor], vocabulary: int
+) -> None:
+    """Refuse an adapter over a base whose vocabulary was resized, by whichever way PEFT keeps new rows."""
+    rows: set[int] = set()
+    for name, held in own.items():
+        module, found, which = name.removeprefix("base_model.model.").rpartition(".lora_")
+        weight = base.get(f"{module}.weight" if found else name.removeprefix("base_model.model."))
+        if weight is None or len(weight.shape) != 2 or len(held.shape) != 2 or weight.shape[0] != vocabulary:
+            continue
+        if which == "embedding_A":
+            rows.add(held.shape[1])
+        elif not found and held.shape[1] == weight.shape[1]:
+            rows.add(held.shape[0])
+    by_module = cast("dict[str, list[int]]", trained if isinstance(trained, dict) else {"": trained or []})
+    last = max((row for some in by_module.values() for row in some), default=-1)
+    resized = max((*rows, *([last + 1] if last >= vocabulary else [])), default=vocabulary)
+    if resized != vocabulary:
+        raise InputError(
+            f"{about} was trained over a vocabulary of {resized:,}, and the base has {vocabulary:,}: its "
+            "embeddings were resized first; resize the base's (resize_token_embeddings), save it with the "
+            "adapter's tokenizer, and name that"
+        )
 
 
 def _check_shape(about: str, name: str, held: Tensor, base: dict[str, Tensor]) -> None:

@@ -13,6 +13,9 @@ from sonde.models._files import small_files
 from sonde.models._preflight import check_config
 from sonde.models._resolve import locate
 
+_ATTENTION = ("eager", "sdpa")
+"""Implementations of attention that PyTorch has by itself, on every machine."""
+
 
 def config_of(spec: ModelSpec) -> Any:
     """Return a model's configuration; no weight is read.
@@ -45,4 +48,18 @@ def _read_config(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> Any:
     from transformers import AutoConfig
 
     check_config(spec)
-    return fetch(AutoConfig, spec)
+    return _as_read_here(fetch(AutoConfig, spec))
+
+
+def _as_read_here(config: Any) -> Any:
+    """A configuration without what it says of how a model was run where it was saved.
+
+    Attention by a package of that machine gives way to what transformers chooses on this one, and outputs are
+    asked for by their names.
+    """
+    parts = [getattr(config, name, None) for name in getattr(config, "sub_configs", ())]
+    for one in (config, *(part for part in parts if part is not None)):
+        if getattr(one, "_attn_implementation", None) not in (None, *_ATTENTION):
+            one._attn_implementation = None
+        one.return_dict = True
+    return config

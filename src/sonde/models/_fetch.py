@@ -30,8 +30,12 @@ def fetch(auto_class: Any, spec: ModelSpec, **more: Any) -> Any:
 
 def _fault(spec: ModelSpec, error: BaseException, *, local: bool) -> Exception:
     line = one_line(error)
-    if "trust_remote_code" in line:
-        return InputError(f"model {spec.name!r} brings code of its own; pass --trust-remote-code to run it")
+    # What transformers says begins with the name of the folder, which may be longer than a line.
+    if "trust_remote_code" in str(error):
+        return InputError(
+            f"model {spec.name!r} brings code of its own, which only `sonde run --trust-remote-code` and, in "
+            "Python, trust_remote_code=True let run"
+        )
     if local:
         return InputError(f"model {spec.name!r}: cannot be read: {line}")
     cause: BaseException | None = error

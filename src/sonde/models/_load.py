@@ -26,6 +26,7 @@ from sonde.models._quantising import (
     quantiser,
     without_outliers,
 )
+from sonde.models._quiet import FAULTS
 from sonde.models._resolve import (
     SERVED,
     SERVED_REVISION,
@@ -36,7 +37,7 @@ from sonde.models._resolve import (
     takes_texts,
 )
 from sonde.models._revision import check_content, files_revision
-from sonde.models._shapes import architectures, names_language_model
+from sonde.models._shapes import architectures, names_language_model, number, text_config
 from sonde.models._tokenizer import load_tokenizer, tokenizer_fact
 from sonde.models._weights import TF32, check_files, device_of, dtype_of
 
@@ -75,6 +76,7 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         alone=kind == "8bit",
         facts=_facts(spec, config, model, kind),
     )
+    loaded = _with_positions(loaded)
     return dataclasses.replace(loaded, takes_padding=_takes_padding(loaded))
 
 
@@ -141,7 +143,7 @@ def _check_how(spec: ModelSpec, config: Any) -> None:
     """Refuse an adapter or a quantisation that cannot be read, before a weight is."""
     check_quantisation(spec, config)
     if spec.adapter:
-        check_adapter(spec)
+        check_adapter(spec, number(text_config(config), "vocab_size"))
 
 
 def _held_as(spec: ModelSpec, config: Any) -> str:
@@ -228,6 +230,21 @@ def _family_of(spec: ModelSpec, config: Any) -> tuple[str, Family]:
     )
 
 
+def _with_positions(loaded: LoadedModel) -> LoadedModel:
+    """A model with as many positions as its tables have, where its configuration says more."""
+    from sonde.models._positions import table_positions
+
+    with _one_line(loaded.spec, loaded.model), without_outliers(loaded.model):
+        found = table_positions(loaded)
+    told = loaded.capabilities
+    if found is None or found >= told.context:
+        return loaded
+    fact = {"positions": f"{found} of the {told.context} that its configuration asks for"}
+    return dataclasses.replace(
+        loaded, capabilities=dataclasses.replace(told, context=found), facts={**loaded.facts, **fact}
+    )
+
+
 def _takes_padding(loaded: LoadedModel) -> bool:
     from sonde.models._samples import takes_padding
 
@@ -266,7 +283,7 @@ def _one_line(spec: ModelSpec, model: Any) -> Generator[None]:
     """Turn whatever a model's own code raises on a few subwords into one line."""
     try:
         yield
-    except (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    except FAULTS as error:
         if isinstance(error, SondeError):
             raise
         line = " ".join(str(error).split())[:200]

@@ -6,6 +6,9 @@ import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 
+FAULTS = (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What a model's own code raises where it cannot read what it is given."""
+
 
 def one_line(error: BaseException) -> str:
     """What a library says, in one line; its kind where it says nothing."""

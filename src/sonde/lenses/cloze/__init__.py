@@ -67,7 +67,7 @@ class Cloze(LensDefaults):
     """The cloze lens."""
 
     name = "cloze"
-    version = "3"
+    version = "4"
     typed_options = ClozeOptions
     tasks = (TASK,)
     takes = frozenset({"corpus"})

@@ -14,7 +14,7 @@ from sonde.base.errors import CaptureError
 from sonde.capture.requests import ItemCapture, ScoredSubwords
 from sonde.lenses._lens import Captured
 from sonde.lenses.cloze.plan import (
-    CUT,
+    NOT_ASKED,
     ONE,
     SEVERAL,
     Ask,
@@ -45,8 +45,9 @@ ANSWERS_COLUMNS: Columns = {
     "query_id": (pl.String, "the query; null where a whole statement is scored"),
     "status": (
         pl.String,
-        "`one piece`, `several pieces`, `cut` (the vocabulary cannot spell the answer, which was not "
-        "asked for), `text`, `answer` (a name scored alone in its statement)",
+        "`one piece`, `several pieces`, `cut` (the vocabulary cannot spell the answer), `spelled otherwise` "
+        "(the tokenizer changes its letters, as uncased ones do; neither is asked for), `text`, `answer` (a "
+        "name scored alone in its statement)",
     ),
     "measure": (
         pl.String,
@@ -144,7 +145,7 @@ def _name_row(one: Captured) -> dict[str, Any]:
         "nats": math.inf,
         "characters": len(ask.query.answer),
     }
-    if ask.status == CUT:
+    if ask.status in NOT_ASKED:
         return row
     positions = ask.variants[0]
     captures = one.captures
@@ -185,7 +186,7 @@ def _row(
         "pieces": len(ask.variants),
         "characters": len(ask.query.answer),
     }
-    if ask.status == CUT:
+    if ask.status in NOT_ASKED:
         return row
     row["measure"] = GAP if writes else MASK
     positions = ask.variants[0]

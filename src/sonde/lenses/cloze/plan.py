@@ -26,7 +26,9 @@ from sonde.corpora import Item
 from sonde.tasks._cloze_items import statement_item
 from sonde.tasks._cloze_queries import prompt_id
 
-ONE, SEVERAL, CUT = "one piece", "several pieces", "cut"
+ONE, SEVERAL, CUT, RESPELLED = "one piece", "several pieces", "cut", "spelled otherwise"
+NOT_ASKED = (CUT, RESPELLED)
+"""Answers that the vocabulary cannot spell, and those whose letters the tokenizer changes (uncased)."""
 
 QUERY_COLUMNS = ("item_id", "query_id", "answer", "start", "end", "prefix")
 
@@ -59,7 +61,7 @@ class Ask:
 
     Attributes:
         query: The query.
-        status: `ONE`, `SEVERAL` or `CUT`.
+        status: `ONE`, `SEVERAL`, `CUT` or `RESPELLED`.
         variants: Masked positions of each input that it needs; the first of them is what is scored. The
             first variant masks the whole answer.
         initial: Whether the first of its pieces begins a word for the tokenizer (is not marked ``##``).
@@ -110,8 +112,11 @@ def distinct_gaps(asks: Iterable[Ask]) -> tuple[tuple[int, ...], ...]:
 
 
 def _ask(query: ClozeQuery, first: int | None, last: int | None, subwords: Subwords) -> Ask:
-    if first is None or last is None or last < first or not _spells(subwords, first, last, query.answer):
+    if first is None or last is None or last < first:
         return Ask(query, CUT, ())
+    if not _spells(subwords, first, last, query.answer):
+        unknown = subwords.unknown_id in subwords.ids[first : last + 1].tolist()
+        return Ask(query, CUT if unknown else RESPELLED, ())
     initial = not subwords.surface[first].startswith(_GOES_ON)
     if first == last:
         return Ask(query, ONE, ((first,),), initial)

@@ -20,7 +20,7 @@ from sonde.lenses.cloze.compared import (
 from sonde.lenses.cloze.libraries import by_release, by_use
 from sonde.lenses.cloze.observe import ANSWER
 from sonde.lenses.cloze.options import ClozeOptions
-from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
+from sonde.lenses.cloze.plan import CUT, ONE, RESPELLED, SEVERAL
 from sonde.lenses.cloze.predictions import prediction_scores
 from sonde.lenses.cloze.ranked import (
     MATCHINGS,
@@ -190,7 +190,7 @@ def _coverage(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
     one_piece = frame.filter(pl.col("mode") != "whole")
     wanted = [
         Mean(f"share_{status.replace(' ', '_')}", pl.col("status") == status)
-        for status in (ONE, SEVERAL, CUT)
+        for status in (ONE, SEVERAL, CUT, RESPELLED)
     ]
     return by_library(one_piece, wanted, template)
 

@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 import sonde
+from sonde.languages._text import line_breaks
 from sonde.report._any_lens._functions import ExplorerLimits, described
 from sonde.report._any_lens.explorer import SCRIPTS, Strings, assembled
 from sonde.report._drawing.snippets import Ends, arcs
@@ -96,7 +97,7 @@ def _read(shown: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _line(shown: Mapping[str, Any], place: int) -> int:
-    return shown["line"] + shown["text"].count("\n", 0, place)
+    return shown["line"] + line_breaks(shown["text"], 0, place)
 
 
 def _picture(text: str, rows: Sequence[Mapping[str, Any]]) -> Markup:

@@ -36,6 +36,7 @@ _METRICS: Mapping[str, tuple[str, float, int]] = {
     "share_one_piece": ("answers of one subtoken, %", 100, 1),
     "share_several_pieces": ("answers of several subtokens, %", 100, 1),
     "share_cut": ("answers that the vocabulary cannot spell, %", 100, 1),
+    "share_spelled_otherwise": ("answers whose letters the tokenizer changes (uncased), %", 100, 1),
 }
 _KS = (1, 10, 50)
 

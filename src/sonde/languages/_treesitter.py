@@ -57,6 +57,8 @@ class TreeSitterLanguage:
         """The tokens as a lexer lists them: no comments, no layout, a string is one; for facets."""
         self.locals: Callable[[str], Locals] = Kept(self._locals)
         """What binds names in a function and what refers to them; for facets."""
+        self.unbound: Callable[[str], frozenset[int]] = Kept(self._unbound_in)
+        """First bytes of a function's names that mean no variable; for facets."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _member, (self._package,)
@@ -170,6 +172,9 @@ class TreeSitterLanguage:
 
     def _locals(self, text: str) -> Locals:
         return locals_of(self.grammar, self.reading(text).root)
+
+    def _unbound_in(self, text: str) -> frozenset[int]:
+        return unbound(self.locals(text), ordered=self.settings.declared_first)
 
     def _leaves(self, text: str) -> tuple[Leaf, ...]:
         rules = self.settings.tokens

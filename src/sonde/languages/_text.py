@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_LONE_RETURNS = re.compile(rb"\r(?!\n)")
 
 # What no grammar here sees: Unicode blanks, and the byte order mark and joiners that grammars skip as well.
 _BLANKS = np.zeros(0x10000, np.bool_)
@@ -19,12 +20,14 @@ _BLANKS[[*(code for code in range(0x3001) if chr(code).isspace()), 0x200B, 0x206
 def encode(text: str) -> bytes:
     """The UTF-8 that a parser is given, one valid sequence a character.
 
-    A lone surrogate has no UTF-8; U+FFFD stands for it, which takes three bytes as well.
+    A lone surrogate has no UTF-8; U+FFFD stands for it, which takes three bytes as well. A carriage return by
+    itself ends a line, which not every grammar knows; a line feed stands for it.
     """
     try:
-        return text.encode("utf-8")
+        data = text.encode("utf-8")
     except UnicodeEncodeError:
-        return _SURROGATES.sub("\ufffd", text).encode("utf-8")
+        data = _SURROGATES.sub("\ufffd", text).encode("utf-8")
+    return _LONE_RETURNS.sub(b"\n", data) if b"\r" in data else data
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +74,11 @@ class EncodedText:
     def slice(self, start: int, end: int) -> str:
         """The characters between two byte positions."""
         return self.text[self.at(start) : self.at(end)]
+
+
+def with_line_feeds(text: str) -> str:
+    """Return a text whose lines all end in a line feed, as Python's universal newlines do."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def alike(one: Sequence[object], other: Sequence[object]) -> int:

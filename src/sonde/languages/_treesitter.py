@@ -23,7 +23,7 @@ from sonde.languages._leaves import Leaf, ParsedText, leaves, read
 from sonde.languages._locals import Locals, locals_of, unbound
 from sonde.languages._parse import columns, node_rows
 from sonde.languages._settings import Settings, has_table, read_settings, read_table
-from sonde.languages._text import EncodedText
+from sonde.languages._text import EncodedText, with_line_feeds
 from sonde.languages._tokens import code_tokens
 from sonde.languages._tree import Call, CodeTokens, Construct, Definition, Function, Tree
 
@@ -101,7 +101,9 @@ class TreeSitterLanguage:
     def functions(self, text: str) -> tuple[Function, ...]:
         """Definitions with no enclosing function, methods included, in text order."""
         found, source = self._sites(text)
-        return _definitions.functions(found, source, self._docstring)
+        return _definitions.functions(
+            found, source, lambda written: self._docstring(with_line_feeds(written))
+        )
 
     def definitions(self, text: str) -> tuple[Definition, ...]:
         """Every named definition, nested ones included, in text order."""
@@ -199,7 +201,7 @@ def _construct_spans(
 ) -> tuple[Construct, ...]:
     """The labelled spans, each once, by start and outer before inner; empty spans are left out."""
     found = {
-        (node.start_byte, -node.end_byte, label)
+        (node.start_byte, -_visible_end(node, source), label)
         for label, nodes in captures
         for node in nodes
         if node.end_byte > node.start_byte
@@ -208,3 +210,9 @@ def _construct_spans(
         Construct(label, source.at(start), source.at(-negative_end))
         for start, negative_end, label in sorted(found)
     )
+
+
+def _visible_end(node: tree_sitter.Node, source: EncodedText) -> int:
+    """Return the last byte of a node, without the carriage return of a line end that a comment may hold."""
+    end = node.end_byte
+    return end - 1 if source.data[end - 1 : end + 1] == b"\r\n" else end

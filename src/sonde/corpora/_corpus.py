@@ -118,6 +118,7 @@ class Item:
         newest: The same of its newest stretch.
         period: ``"before"`` or ``"after"`` the date of `Selection.cut_off`; empty without one.
         original: Id of the item that it was before `Selection.transform`; empty without one.
+        line: First line in the file, from 1; 0 where that is not known.
     """
 
     item_id: str
@@ -141,6 +142,7 @@ class Item:
     newest: str = ""
     period: str = ""
     original: str = ""
+    line: int = 0
 
 
 def item_id(text: str, language: str, unit: str) -> str:

@@ -180,7 +180,8 @@ def test_what_does_not_parse_is_named_with_its_place(tmp_path: Path, language: s
     write_label_file(wanted("cpx", tmp_path / "code", raw=True, progress=notes), out)
     found = {str(row["name"]).rpartition(".")[2]: row["line"] for row in rows(out)}
     assert found == {"good": line - {"python": 4, "go": 2, "ruby": 4}.get(language, 1), "bad": line}
-    (told,) = notes.lines
+    files, told = notes.lines
+    assert files.endswith(f": files: 1 with a parse error, where functions may be missing (a{suffix})")
     name = "C.bad" if language == "java" else "bad"
     assert told.endswith(
         f"1 of 2 functions does not parse (a{suffix} {name}): its labels are of what could be read"

@@ -38,6 +38,8 @@ def read_items(
         files = read_files(corpus, languages, intake)
         for file in index.ahead(files, spread) if unit == "function" else files:
             yield from items_of(file, unit, intake, index.functions)
+            if unit == "function":
+                index.note_lost(file, intake)
 
 
 def _functions(file: SourceFile) -> Sequence[Function]:

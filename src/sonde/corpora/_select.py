@@ -183,6 +183,8 @@ class _Gathered:
         if self._wanted is not None and file.path not in self._wanted:
             return
         cut_off = self.selection.cut_off
+        if self.selection.unit == "function":
+            index.note_lost(file, self.intake)
         for item in items_of(file, self.selection.unit, self.intake, index.functions):
             item = item if cut_off is None else in_period(item, cut_off)
             self.found += 1

@@ -19,6 +19,7 @@ from sonde.corpora import (
     read_files,
     select,
 )
+from sonde.corpora._spans_index import LOST
 from sonde.corpora._walk import UNREAD
 from sonde.experiments._outcome import Session
 from sonde.experiments.plan import Group
@@ -79,15 +80,17 @@ def unused_account(corpus: str, intake: Intake, left_out: Container[str] = ()) -
     """
     skipped: list[str] = []
     unread: list[str] = []
+    partial: list[str] = []
     for reason, count in intake.counts.most_common():
         if reason.endswith(UNREAD):
             unread.append(f"{count:,} {reason.partition(' ')[0]}")
         elif count and reason not in left_out:
             example = next(iter(intake.examples.get(reason, ())), "")
-            skipped.append(f"{count:,} {reason}{f' ({example})' if example else ''}")
-    parts = (("not used", skipped), ("not read", unread))
-    told = "; ".join(f"{title}: {', '.join(listed)}" for title, listed in parts if listed)
-    return f"{corpus}: {told}" if told else ""
+            told = f"{count:,} {reason}{f' ({example})' if example else ''}"
+            (partial if reason == LOST else skipped).append(told)
+    parts = (("not used", skipped), ("not read", unread), ("files", partial))
+    line = "; ".join(f"{title}: {', '.join(listed)}" for title, listed in parts if listed)
+    return f"{corpus}: {line}" if line else ""
 
 
 def behind_files(chosen: ItemSet) -> ItemSet:

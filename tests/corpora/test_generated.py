@@ -93,15 +93,19 @@ def project(root: Path, suffix: str) -> None:
     (root / "notes.md").write_text("x")
 
 
+def commit(root: Path) -> None:
+    identity = ["-c", "user.name=x", "-c", "user.email=x@y"]
+    for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "one"]):
+        subprocess.run(["git", "-C", str(root), *command], check=True)
+
+
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("scheme", ["local", "git"])
 def test_what_nobody_wrote_is_left_out_and_counted(tmp_path: Path, scheme: str, suffix: str) -> None:
     root = tmp_path / "project"
     project(root, suffix)
     if scheme == "git":
-        identity = ["-c", "user.name=x", "-c", "user.email=x@y"]
-        for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "one"]):
-            subprocess.run(["git", "-C", str(root), *command], check=True)
+        commit(root)
     intake = Intake()
     files = [file.path for file in read_files(f"{scheme}:{root}", (), intake)]
     assert sorted(files) == sorted(name.format(suffix) for name in KEPT)
@@ -155,3 +159,16 @@ def test_a_notebook_is_its_cells(tmp_path: Path, form: int) -> None:
     assert intake.counts == {"a notebook of another language": 1, "not a notebook": 1}
     (item,) = read_items(f"local:{tmp_path}", Intake())
     assert (item.name, item.text) == ("f", "def f(x):\n    return x")
+
+
+@pytest.mark.parametrize("scheme", ["local", "git"])
+def test_what_is_named_one_by_one_or_held_out_stays(tmp_path: Path, scheme: str) -> None:
+    root = tmp_path / "project"
+    project(root, ".py")
+    if scheme == "git":
+        commit(root)
+    kept = [file.path for file in read_files(f"{scheme}:{root}", ("python",), Intake(keep_all=True))]
+    left_out = {name.format(".py") for name in LEFT_OUT}
+    if scheme == "local":
+        left_out -= {"node_modules/a/b.py", "dist/a.py"}
+    assert set(kept) == left_out | {name.format(".py") for name in KEPT}

@@ -162,11 +162,13 @@ class Intake:
         counts: How often, by reason.
         examples: The first few, by reason.
         advance: Is told how many more files, and rows of a table, were read.
+        keep_all: Whether files stay that nobody wrote for the project, as where a lock file names them.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
     advance: Callable[[int], None] = field(default=_say_nothing, compare=False, repr=False)
+    keep_all: bool = field(default=False, compare=False, repr=False)
 
     def note(self, reason: str, example: str = "") -> None:
         """Count one event, keeping at most five examples of a reason."""

@@ -73,7 +73,8 @@ def select(
     if locked or selection.unit != "function" or not isinstance(check_corpus(corpus), LabelledSource):
         first = None
     while True:
-        intake = Intake() if advance is None else Intake(advance=advance)
+        intake = Intake(keep_all=locked is not None)
+        intake.advance = intake.advance if advance is None else advance
         with closing(TextFile()) as texts:
             gathered = _Gathered(selection, locked, intake, texts, first)
             items = _chosen_items(corpus, gathered, spread, locked, lock)

@@ -180,6 +180,8 @@ def _revision(
 
 def _is_built(path: str, projects: Set[str], intake: Intake) -> bool:
     """Return whether a file lies in a project's folder of builds, and count it."""
+    if intake.keep_all:
+        return False
     folders = PurePosixPath(path).parents
     found = any(folder.name in BUILT and str(folder.parent) in projects for folder in folders)
     if found:

@@ -27,7 +27,7 @@ def _is_left_out(root: Path, intake: Intake, path: str) -> bool:
         return True
     if pure.name in BUILT and is_project(root / pure.parent):
         intake.note(GENERATED_PATH, f"{path}/")
-    elif pure.name in NOT_SOURCE | VENDORED:
+    elif pure.name in NOT_SOURCE or (pure.name in VENDORED and not intake.keep_all):
         intake.note(ANOTHER_PACKAGE, f"{path}/")
     else:
         return False

@@ -102,7 +102,7 @@ def behind_files(chosen: ItemSet) -> ItemSet:
     for place, item in enumerate(chosen.items):
         wanted[item.path].append(place)
     items = list(chosen.items)
-    for file in read_files(chosen.corpus, tuple({item.language for item in items}), Intake()):
+    for file in read_files(chosen.corpus, tuple({item.language for item in items}), Intake(keep_all=True)):
         for place in wanted.get(file.path, ()):
             item = items[place]
             begin = max(0, item.offset - CHARACTERS_BEFORE)

@@ -103,3 +103,13 @@ def test_new_files_say_where_they_do_not_parse(tmp_path: Path, name: str, text: 
     found = new_functions([file], skipped)
     assert "f" in {function.item.name.rpartition(".")[2] for function in found}
     assert skipped == [f"{file}: line {line} does not parse; functions there may be missing"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_of_new_files_end_as_in_every_system(tmp_path: Path, end: str) -> None:
+    file = tmp_path / "a.py"
+    file.write_bytes("a = 1\n\ndef f(x):\n    y = x\n    return y\n".replace("\n", end).encode())
+    (function,) = new_functions([file], [])
+    at = function.item.text.index("return")
+    place = function.spot(at, at + len("return"))
+    assert (function.line, function.end_line, place.line, place.column) == (3, 5, 5, 5)

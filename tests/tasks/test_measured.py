@@ -79,6 +79,7 @@ RECURSIVE = [
     ("javascript", "class C { f = () => { f(); this.f() } }\nx = {g: () => { g(); this.g() }}", [1, 1]),
     ("javascript", "const f = n => f(n)\nx = {g: function g() { g() }}", [1, 1]),
     ("php", "<?php function f($n) { return f($n) + $x->f(); }", [1]),
+    ("php", "<?php class C { function fAct() { self::Fact(); fact(); } } function G() { g(); }", [1, 1]),
     ("php", "<?php class C { function f() { f(); $this->f(); $this?->f(); self::f(); static::f(); } }", [4]),
     ("php", "<?php class C { function f() { f(); C::g(); parent::f(); $x->f(); } }", [0]),
     ("ruby", "def f(n)\n  f(n) + self.f(n) + o.f(n)\nend\n", [2]),

@@ -11,6 +11,7 @@ from sonde.corpora import Intake, Item, SourceFile, language_of_path, read_text
 from sonde.corpora._items import items_of
 from sonde.facade.predicted import FilePlace, PredictedFunction
 from sonde.languages import LANGUAGES, Function
+from sonde.languages._text import with_line_feeds
 
 _TEXT = "text"
 
@@ -83,12 +84,12 @@ class NewPlace:
     def said(self, chances: Mapping[str, float]) -> PredictedFunction:
         """The place with the probability of every class, and the right one."""
         text = self.item.text
-        first, last = (text.count("\n", 0, place) for place in (self.start, self.end))
+        first, last = (_line(text, place) - 1 for place in (self.start, self.end))
         return replace(
             self.function.said(chances),
             line=self.function.line + first,
             end_line=self.function.line + last,
-            column=self.start - text.rfind("\n", 0, self.start),
+            column=_position(text, self.start)[1],
             text=" ... ".join(text[start:end] for start, end in self.ends),
             right=self.right,
         )
@@ -131,8 +132,9 @@ def _functions(file: Path, skipped: list[str]) -> list[NewFunction]:
 
 def _position(text: str, place: int) -> tuple[int, int]:
     """Line and column of a character, both from 1."""
-    return _line(text, place), place - text.rfind("\n", 0, place)
+    return _line(text, place), place - max(text.rfind(end, 0, place) for end in "\r\n")
 
 
 def _line(text: str, place: int) -> int:
-    return text.count("\n", 0, place) + 1
+    """Return the number of the line of a character; lines end as in every system."""
+    return with_line_feeds(text[:place]).count("\n") + 1

@@ -92,16 +92,18 @@ class MetricsFile:
     Attributes:
         operators: For a parent kind, what its leaves are as operators: a sign, or empty for none. Other
             leaves are operators if the language's tokens say so.
+        names_ignore_case: Whether functions are called in whatever case.
     """
 
     operators: Mapping[str, Mapping[str, str]]
+    names_ignore_case: bool = False
 
 
 def read_table(language: TreeSitterLanguage) -> MetricsFile:
     """Read a language's `metrics.toml`."""
     raw = language.table("metrics")
     return MetricsFile(
-        operators=raw.get("operators", {}),
+        operators=raw.get("operators", {}), names_ignore_case=raw.get("names_ignore_case", False)
     )
 
 
@@ -219,7 +221,14 @@ class MetricsOf:
             "nested_loop": sum(any(inside(other, loop) for other in loops) for loop in loops),
             "if_in_loop": sum(any(inside(loop, one) for loop in loops) for one in ifs),
             "early_return": sum(node.id not in last for node in returns),
-            "recursion": count_recursion(self.language, text, found, functions, method=method),
+            "recursion": count_recursion(
+                self.language,
+                text,
+                found,
+                functions,
+                method=method,
+                ignore_case=self.table.names_ignore_case,
+            ),
         }
 
     def _capture(self, text: str) -> Captured:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import tree_sitter
 
@@ -27,8 +27,7 @@ _OTHER_KINDS = ("method", "again", "deleted")
 """Kinds of definitions that give no variable a meaning which a bare call could have."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
+class _Names(NamedTuple):
     """Names of one function: those that a bare call reaches and those that one through the object does."""
 
     bare: frozenset[str]
@@ -42,6 +41,7 @@ def count_recursion(
     functions: Sequence[tree_sitter.Node],
     *,
     method: bool = False,
+    ignore_case: bool = False,
 ) -> int:
     """Count the calls of functions by themselves.
 
@@ -51,6 +51,7 @@ def count_recursion(
         captured: What its `metrics.scm` captures.
         functions: The outermost functions, in text order.
         method: Whether a text that is one function was taken out of a class.
+        ignore_case: Whether names are the same in whatever case.
     """
     reading = language.reading(text)
     method = method and len(functions) == 1
@@ -63,6 +64,8 @@ def count_recursion(
         if index < 0 or called.end_byte > functions[index].end_byte:
             continue
         name, own = reading.text(called), names[index]
+        if ignore_case:
+            name, own = name.lower(), _Names(*(frozenset(map(str.lower, some)) for some in own))
         if capture == "called.bare":
             reached = name in own.bare and not _is_bound_inside(language, text, functions[index], called)
         elif capture == "called.unbound":

@@ -150,7 +150,7 @@ def test_other_layouts_as_json_lines(tmp_path: Path, row: dict[str, Any], expect
 
 def test_unknown_columns_are_named() -> None:
     with pytest.raises(
-        InputError, match=r"no column map fits the columns \['label', 'text'\]; known: CodeSearchNet"
+        InputError, match=r"no column map fits the columns \['label', 'text'\]; name them, .*; known: CodeS"
     ):
         column_map("hub:x", ["text", "label"])
     with pytest.raises(InputError, match="file paths without code"):
@@ -168,3 +168,58 @@ def test_what_cannot_be_loaded_is_one_line(tmp_path: Path, monkeypatch: pytest.M
         listing("hub:owner/name?spilt=test")
     with pytest.raises(UsageError, match="hub:NAME"):
         listing("hub:")
+
+
+STACK = {"hexsha": "0", "ext": "x", "size": 1, "content": ""}
+STACKS = {
+    "The Stack": ("lang", "max_stars_repo_name", "max_stars_repo_path", "max_stars_repo_licenses"),
+    "The Stack, small": ("lang", "repository_name", "path", "licenses"),
+    "StarCoder's data": ("", "max_stars_repo_name", "max_stars_repo_path", ""),
+}
+SPELLED = {
+    "python": "Python",
+    "java": "Java",
+    "go": "Go",
+    "javascript": "JavaScript",
+    "php": "PHP",
+    "ruby": "Ruby",
+}
+
+
+@pytest.mark.parametrize("kind", STACKS)
+def test_the_stack_in_all_languages(tmp_path: Path, kind: str) -> None:
+    language, repository, path, licence = STACKS[kind]
+    rows: list[dict[str, Any]] = []
+    for name in (*SEARCH_NET, "cobol"):
+        suffix = LANGUAGES.load(name).suffixes[0] if name in SEARCH_NET else ".cob"
+        row = {**STACK, "content": SEARCH_NET.get(name, "x"), repository: "o/r", path: f"src/{name}{suffix}"}
+        row |= {language: SPELLED.get(name, "COBOL")} if language else {}
+        rows.append(row | ({licence: ["MIT", "Apache-2.0"]} if licence else {}))
+    datasets.Dataset.from_list(rows).save_to_disk(tmp_path / "stack")
+    files, intake = listing(f"hub:{tmp_path}/stack")
+    assert [(file.language, file.text) for file in files] == list(SEARCH_NET.items())
+    assert intake.counts == {"other language": 1}
+    assert {(file.repository, file.unit) for file in files} == {("o/r", "file")}
+    assert {file.licence for file in files} == {"MIT OR Apache-2.0" if licence else ""}
+
+
+def test_columns_by_the_query(tmp_path: Path) -> None:
+    rows = [{"body": text, "tongue": name, "repo": "o/r", "num": 1} for name, text in SEARCH_NET.items()]
+    datasets.Dataset.from_list(rows).save_to_disk(tmp_path / "own")
+    corpus = f"hub:{tmp_path}/own"
+    with pytest.raises(InputError, match=r"no column map fits .* hub:NAME\?text=COLUMN"):
+        listing(corpus)
+    files, _ = listing(f"{corpus}?text=body&language=tongue&unit=function")
+    assert {(file.language, file.text) for file in files} == set(SEARCH_NET.items())
+    assert {(file.repository, file.unit) for file in files} == {("o/r", "function")}
+    # One language for all: by the query, or as it is asked for.
+    assert {file.language for file in listing(f"{corpus}?text=body&language=Python")[0]} == {"python"}
+    assert {file.language for file in listing(f"{corpus}?text=body", "go")[0]} == {"go"}
+    with pytest.raises(UsageError, match="no column says the language"):
+        listing(f"{corpus}?text=body")
+    with pytest.raises(UsageError, match="'bodi'; did you mean 'body'"):
+        listing(f"{corpus}?text=bodi&language=go")
+    with pytest.raises(UsageError, match="add text=COLUMN"):
+        listing(f"{corpus}?language=go")
+    with pytest.raises(UsageError, match="known: file, function"):
+        listing(f"{corpus}?text=body&language=go&unit=line")

@@ -110,7 +110,7 @@ def lines(raw: bytes) -> bytes:
         lambda raw: b"x" * 32 + raw[32:],
         lambda raw: packed(b"[1]"),
         lambda raw: packed(b'{"a": [[1]]}'),
-        lambda raw: packed(lines(raw).replace(b"\t[[", b"\t[[[")),
+        lambda raw: packed(lines(raw).replace(b",[[", b",[[[")),
         lambda raw: packed(re.sub(rb"\t.*", b"\t[[1]]", lines(raw))),
         lambda raw: _kept._digest(b"rubbish") + b"rubbish",
     ],
@@ -220,3 +220,14 @@ def test_what_files_define_is_read_once_and_kept(project: Path, monkeypatch: pyt
             "area_3",
             "area_33",
         }
+
+
+def test_files_with_an_error_are_counted_whether_or_not_they_are_known(project: Path) -> None:
+    (project / "broken.py").write_text("def f(x):\n    return x\n\ndef lost(x:\n  return 1\n")
+    for _ in range(2):
+        intake = chosen(project).intake
+        assert intake.examples["with a parse error, where functions may be missing"] == ["broken.py"]
+        raw = Intake()
+        names = [item.name for item in read_items(f"local:{project}", raw)]
+        assert "f" in names and "lost" not in names
+        assert raw.counts == {"with a parse error, where functions may be missing": 1}

@@ -14,6 +14,7 @@ from sonde.capture import HiddenStates, Pass, Plain, TokenScores
 from sonde.corpora import Selection, select
 from sonde.experiments.aligning import token_table
 from sonde.experiments.labelling import Labelling
+from sonde.facade.new_files import new_functions
 from tests.label_files import write_label_file
 
 
@@ -83,3 +84,32 @@ def test_a_loaded_model_is_observed_as_transformers_runs_it(code: Path, decoder:
         losses = -made.logits[0, :-1].log_softmax(-1).gather(1, torch.tensor(ids)[:, None])[:, 0]
         assert captured.scores is not None
         assert captured.scores.nats == pytest.approx(losses.numpy(), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("a.py", "def f(a):\n    return a\n\ndef g(a:\n  return 1\n", 4),
+        ("A.java", "class C {\n int f() { return 1; }\n int g( { return 2; }\n}\n", 3),
+        ("a.go", "package p\n\nfunc f() {}\n\nfunc g( {}\n", 5),
+        ("a.js", "function f() {}\nfunction g( { return }\n", 2),
+        ("a.php", "<?php\nfunction f() {}\nfunction g( { return 1; }\n", 3),
+        ("a.rb", "def f\n  1\nend\n\nx = [1, (]\n", 5),
+    ],
+)
+def test_new_files_say_where_they_do_not_parse(tmp_path: Path, name: str, text: str, line: int) -> None:
+    file, skipped = tmp_path / name, list[str]()
+    file.write_text(text)
+    found = new_functions([file], skipped)
+    assert "f" in {function.item.name.rpartition(".")[2] for function in found}
+    assert skipped == [f"{file}: line {line} does not parse; functions there may be missing"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_of_new_files_end_as_in_every_system(tmp_path: Path, end: str) -> None:
+    file = tmp_path / "a.py"
+    file.write_bytes("a = 1\n\ndef f(x):\n    y = x\n    return y\n".replace("\n", end).encode())
+    (function,) = new_functions([file], [])
+    at = function.item.text.index("return")
+    place = function.spot(at, at + len("return"))
+    assert (function.line, function.end_line, place.line, place.column) == (3, 5, 5, 5)

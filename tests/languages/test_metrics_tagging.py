@@ -186,3 +186,23 @@ def test_every_class_can_occur(language: str) -> None:
     reachable |= {label for under in tables.under.values() for label in under.values() if label}
     assert reachable == set(KTX_CLASSES)
     assert reachable | set(tables.more.values()) | set(IDN_CLASSES) == set(AST_CLASSES)
+
+
+LABELS_OF_JUMPS = {
+    "java": "void f() { outer: for (;;) { if (a) break outer; continue outer; } }",
+    "go": "func f() {\nouter:\n\tfor {\n\t\tif a { break outer }\n\t\tcontinue outer\n\t}\n\tgoto outer\n}\n",
+    "javascript": "function f() { outer: for (;;) { if (a) break outer; continue outer; } }",
+    "php": "function f() { outer: if ($a) { goto outer; } }",
+}
+
+
+@pytest.mark.parametrize("language", LABELS_OF_JUMPS)
+def test_labels_of_jumps_name_nothing(language: str) -> None:
+    text = LABELS_OF_JUMPS[language]
+    for tags in (facet(language).identifiers(text), facet(language).nodes(text)):
+        found = dict(words(text, tags))
+        assert (
+            "outer" not in found
+            and found["f"] == "IDM"
+            and found["$a" if language == "php" else "a"] == "IDV"
+        )

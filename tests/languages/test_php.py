@@ -605,4 +605,18 @@ def test_php_is_small() -> None:
     files = [file for file in Path(php.__file__).parent.glob("*.*") if file.stem != "imports"]
     lines = [line for file in files for line in file.read_text().splitlines()]
     # The names of what PHP provides are data, some seven a line.
-    assert len(lines) - len(PHP.builtins) // 7 <= 700
+    assert len(lines) - len(PHP.builtins) // 7 <= 720
+
+
+def test_what_use_imports_has_the_kind_that_the_statement_says() -> None:
+    text = (
+        "<?php use function A\\x, A\\y as z; use const B\\C, B\\D as E; use F\\G, F\\H as I;"
+        " use J\\{function k, const L, M as N, O\\P}; use function Q\\{r, s as t}; y(); z(); t(); I::f();"
+    )
+    tags = facet_of("php", "tagging", Tagging).identifiers(text)
+    found = {text[tag.start : tag.end]: tag.label for tag in tags}
+    kinds = {"IDM": "xyzkrstf", "IDV": "CDEL", "IDC": "GHIMNP", "IDP": "ABFJOQ"}
+    assert found == {name: kind for kind, names in kinds.items() for name in names}
+    read = facet_of("php", "imports", Imports).read(text)
+    assert {one.bound for one in read.imports if one.member} == set("xzkrt")
+    assert [call.name for call in read.calls] == ["A.y", "Q.s", "F.H.f"]

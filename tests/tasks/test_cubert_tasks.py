@@ -610,3 +610,50 @@ def test_too_little_code_is_told_in_one_line() -> None:
     with pytest.raises(InputError, match="eligible functions, of") as caught:
         build("swapped_operand", functions()[:8], size=20, language="python")
     assert "\n" not in str(caught.value)
+
+
+# What documents a function, by its language, and the words that sum it up; None where there are none.
+SUMMARIES = [
+    ("python", '"""Sum up.\n\n    More."""', "Sum up."),
+    ("python", '"""\n    >>> f(1)\n    2\n\n    Sum up."""', "Sum up."),
+    ("python", '""":param a: a number"""', None),
+    ("python", '"""@param a: a number"""', None),
+    ("java", "/** {@inheritDoc} */", None),
+    ("java", "/**\n * {@inheritDoc}\n *\n * Sum up.\n */", "Sum up."),
+    ("java", "/** {@inheritDoc} Sum up. */", "Sum up."),
+    ("java", "/**\n * @throws E {@inheritDoc}\n */", None),
+    ("java", "/**\n * <p>\n * Sum <b>up</b>.\n */", "Sum <b>up</b>."),
+    ("go", "// f sums up.\n//\n// More.", "f sums up."),
+    ("go", "// -----\n// f sums up.", "f sums up."),
+    ("javascript", "/** @inheritdoc */", None),
+    ("javascript", "/**\n * @description Sum up.\n * @param {int} a\n */", "Sum up."),
+    ("javascript", "/** @type {int} */", None),
+    ("php", "/** {@inheritdoc} */", None),
+    ("php", "/**\n * @inheritDoc\n * Sum up.\n */", "Sum up."),
+    ("php", "/** @dataProvider names */", None),
+    ("ruby", "# call-seq:\n#   f(a) -> b\n#   f(a) {} -> b\n#\n# Sum up.", "Sum up."),
+    ("ruby", "# :call-seq:\n#\n#   f(a) -> b\n#\n# Sum up.", "Sum up."),
+    ("ruby", "# call-seq: f(a) -> b\n#\n# Sum up.", "Sum up."),
+    ("ruby", "# @param a [Integer] a number", None),
+]
+
+DOCUMENTED = {
+    "python": "def f(a):\n    {}\n    return a\n",
+    "java": "class C {{\n{}\nint f(int a) {{ return a; }} }}",
+    "go": "package p\n\n{}\nfunc f(a int) int {{ return a }}\n",
+    "javascript": "{}\nfunction f(a) {{ return a }}\n",
+    "php": "<?php\n{}\nfunction f($a) {{ return $a; }}\n",
+    "ruby": "{}\ndef f(a)\n  a\nend\n",
+}
+
+
+@pytest.mark.parametrize(("language", "written", "expected"), SUMMARIES)
+def test_a_summary_says_what_a_function_does(language: str, written: str, expected: str | None) -> None:
+    file = SourceFile("f", DOCUMENTED[language].format(written), language, "c", "r")
+    (item,) = items_of(file, "function", Intake())
+    task = task_of("function_docstring")
+    assert task.summary(item) == (expected or "")  # type: ignore[attr-defined]
+    label = task.label([item], {})[item.item_id]["label"][0]
+    assert label == (None if expected is None else "Correct")
+    # As published, whatever stands in the first line.
+    assert task.label([item], {}, mode="paper")[item.item_id]["label"][0] == "Correct"

@@ -633,3 +633,18 @@ def test_equal_code_of_another_corpus_keeps_its_own_clusters(functions: list[Ite
     other = pool_of(elsewhere, "python", 0).items
     assert {item.cluster for item in first} != {"other"} == {item.cluster for item in other}
     assert pool_of(list(reversed(functions)), "python", 0).items is first
+
+
+def test_a_constructor_is_not_said_not_to_parse() -> None:
+    texts = [
+        "Foo(int a) { this.a = a + 1; }",
+        "int f(int a) { return a + 1; }",
+        "int g(int a) { if (a ==) b(); }",
+    ]
+    items = [
+        Item(str(number), text, "java", "function", str(number), "f", 0, "c", "r")
+        for number, text in enumerate(texts)
+    ]
+    pool = pool_of(items, "java", 0)
+    assert [item.text for item in pool.items] == texts[1:2]
+    assert pool.dropped == {"constructor, which is no code by itself": 1, "does not parse": 1}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.base.errors import UsageError
-from sonde.corpora import Given, Item
+from sonde.corpora import Given, Intake, Item, SourceFile
+from sonde.corpora._items import items_of
 from sonde.tasks import LABEL_SCHEMA, TASKS, quirks_of
 from sonde.tasks._measured import binned, exact
 from sonde.tasks._task import classes_of
@@ -59,8 +62,67 @@ EXPECTED = {
 }
 
 
+# A file, and how often each of its functions calls itself.
+RECURSIVE = [
+    ("python", "def f(n):\n    return f(n)\n", [1]),
+    ("python", "class C:\n    def f(self):\n        f()\n        self.f()\n        x.f()\n", [1]),
+    ("python", "class C:\n    @staticmethod\n    def f():\n        f()\n    def g(this): g()\n", [0, 0]),
+    ("python", "def f(f):\n    return f(n)\n\ndef g(x):\n    g = x\n    return g(n)\n", [0, 0]),
+    ("python", "def f(x):\n    def g():\n        return f(1)\n    return g()\n", [1]),
+    ("java", "class C { int f() { return f() + this.f() + o.f(); } }", [2]),
+    ("java", "class C { int f() { int f = 1; new A() { int f() { return f(); } }; return f(); } }", [1]),
+    ("go", "package p\nfunc f[T any](n T) int { return f(n) + f[T](n) + x.f(n) }", [2]),
+    ("go", "package p\nfunc f(n int) int { f := g; return f(n) }", [0]),
+    ("go", "package p\nfunc (t *T) f(n int) int { return f(n) + t.f(n) + t.l.f(n) + u.f(n) }", [1]),
+    ("javascript", "function f(n) { f(n); this.f(n) }\nfunction g(g) { g() }", [1, 0]),
+    ("javascript", "class C { f() { f(); this.f(); this?.f() } static #g() { g(); this.#g() } }", [2, 1]),
+    ("javascript", "class C { f = () => { f(); this.f() } }\nx = {g: () => { g(); this.g() }}", [1, 1]),
+    ("javascript", "const f = n => f(n)\nx = {g: function g() { g() }}", [1, 1]),
+    ("php", "<?php function f($n) { return f($n) + $x->f(); }", [1]),
+    ("php", "<?php class C { function fAct() { self::Fact(); fact(); } } function G() { g(); }", [1, 1]),
+    ("php", "<?php class C { function f() { f(); $this->f(); $this?->f(); self::f(); static::f(); } }", [4]),
+    ("php", "<?php class C { function f() { f(); C::g(); parent::f(); $x->f(); } }", [0]),
+    ("ruby", "def f(n)\n  f(n) + self.f(n) + o.f(n)\nend\n", [2]),
+    ("ruby", "class C\n  def f\n    f\n  end\n  def self.g\n    g = 1\n    g\n  end\nend\n", [1, 0]),
+    ("ruby", "def f?(n)\n  f?(n)\nend\ndef F(n)\n  F(n)\nend\n", [1, 1]),
+]
+
+
 def item(text: str, language: str, *given: Given) -> Item:
     return Item("id", text, language, "function", "path", "run", 0, "cluster", "repository", given=given)
+
+
+@pytest.mark.parametrize(("language", "text", "expected"), RECURSIVE)
+@pytest.mark.parametrize("unit", ["function", "file"])
+def test_recursion_is_what_calls_the_function_itself(
+    language: str, text: str, expected: list[int], unit: str
+) -> None:
+    file = SourceFile("f", text, language, "cluster", "repository")
+    items = [*items_of(file, unit, Intake())]
+    tables = TASKS.load("recursion").label(items, {})
+    values = [tables[one.item_id]["value"][0] for one in items]
+    assert values == (expected if unit == "function" else [sum(expected)])
+
+
+@pytest.mark.parametrize("language", ["python", "java", "go", "javascript", "php", "ruby"])
+def test_the_number_of_nested_loops_is_that_of_loops_in_another(language: str) -> None:
+    loop = {
+        "python": ("while a:\n{}", "def f():\n{}"),
+        "ruby": ("while a\n{}\nend", "def f\n{}\nend"),
+        "go": ("for a {{\n{}\n}}", "func f() {{\n{}\n}}"),
+        "php": ("while ($a) {{ {} }}", "function f() {{ {} }}"),
+        "java": ("while (a) {{ {} }}", "void f() {{ {} }}"),
+        "javascript": ("while (a) {{ {} }}", "function f() {{ {} }}"),
+    }[language]
+    leaf = {"php": "$b();", "java": "b();"}.get(language, "b()")
+
+    def inside(template: str, body: str) -> str:
+        return template.format(textwrap.indent(body, "    ") if language == "python" else body)
+
+    one = inside(loop[0], leaf)
+    text = inside(loop[1], inside(loop[0], f"{one}\n{inside(loop[0], one)}"))
+    row = TASKS.load("nested_loop").label([item(text, language)], {})["id"].row(0, named=True)
+    assert (row["label"], row["value"]) == ("YES", 3.0)
 
 
 @pytest.mark.parametrize("name", EXPECTED)

@@ -118,6 +118,7 @@ class Item:
         newest: The same of its newest stretch.
         period: ``"before"`` or ``"after"`` the date of `Selection.cut_off`; empty without one.
         original: Id of the item that it was before `Selection.transform`; empty without one.
+        line: First line in the file, from 1; 0 where that is not known.
     """
 
     item_id: str
@@ -141,6 +142,7 @@ class Item:
     newest: str = ""
     period: str = ""
     original: str = ""
+    line: int = 0
 
 
 def item_id(text: str, language: str, unit: str) -> str:
@@ -160,11 +162,13 @@ class Intake:
         counts: How often, by reason.
         examples: The first few, by reason.
         advance: Is told how many more files, and rows of a table, were read.
+        keep_all: Whether files stay that nobody wrote for the project, as where a lock file names them.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
     advance: Callable[[int], None] = field(default=_say_nothing, compare=False, repr=False)
+    keep_all: bool = field(default=False, compare=False, repr=False)
 
     def note(self, reason: str, example: str = "") -> None:
         """Count one event, keeping at most five examples of a reason."""

@@ -1,7 +1,8 @@
 """Bytes to text: what is read of a corpus, what is skipped, and under which reason it is counted.
 
 Python files are decoded as PEP 263 says (byte order mark, then the declared encoding, then UTF-8), all
-others as UTF-8. Newlines stay as they are, so that offsets are those of the file.
+others as UTF-8. Newlines stay as they are, so that offsets are those of the file. Of a notebook the text
+is its code, see `sonde.corpora._notebook`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import tokenize
 from pathlib import Path
 
 from sonde.corpora._corpus import Intake
+from sonde.corpora._notebook import NotPythonError, notebook_code
 
 MAX_BYTES = 2_000_000
 """Larger files are data or generated; they are never read into memory."""
@@ -20,6 +22,7 @@ MAX_BYTES = 2_000_000
 MAX_LINE = 100_000
 """Files with a longer line (characters) are generated or minified."""
 
+_NOTEBOOK = ".ipynb"
 _DECLARES_ENCODING = (".py", ".pyi", ".pyw")
 
 
@@ -45,6 +48,11 @@ def decode(raw: bytes, path: str, intake: Intake) -> str | None:
         text = raw.decode(_encoding(raw, path))
     except (SyntaxError, LookupError, ValueError):
         return _skip(intake, "not decodable", path)
+    if path.endswith(_NOTEBOOK):
+        try:
+            text = notebook_code(text)
+        except NotPythonError as error:
+            return _skip(intake, str(error), path)
     return text if is_usable(text, path, intake) else None
 
 

@@ -68,7 +68,7 @@ class ReadCorpora:
         Raises:
             SondeError: It cannot be read, see `read_files`, or holds nothing.
         """
-        one = ReadCorpus(name)
+        one = ReadCorpus(name, intake=Intake(keep_all=True))
         for file in read_files(name, self.wanted.languages, one.intake):
             one.hashes[file.path] = content = content_hash(file)
             self._holder.setdefault((file.language, content), name)
@@ -88,7 +88,7 @@ class ReadCorpora:
         Raises:
             SondeError: It cannot be read, see `read_files`.
         """
-        one = ReadCorpus(name)
+        one = ReadCorpus(name, intake=Intake(keep_all=not self.wanted.written))
         number = len(self.read)
         folder = folders(self.wanted.corpora)[number]
         allowed = AllowList(self.wanted.licences)

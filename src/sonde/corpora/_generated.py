@@ -16,10 +16,15 @@ What only mentions generated code further down, or in code rather than in a comm
 from __future__ import annotations
 
 import re
+from pathlib import PurePosixPath
+
+from sonde.corpora._corpus import Intake
+from sonde.corpora._walk import NOT_SOURCE, VENDORED
 
 HEAD_LINES = 15
 """Lines in which a marker counts, a licence of usual length before it included."""
 
+_MINIFIED = re.compile(r"[.-]min\.\w+$")
 LONGEST_LINE = 1_000
 MOST_DIGITS = 0.3
 _SOURCE_MAP = ("//# sourceMappingURL=", "/*# sourceMappingURL=")
@@ -38,6 +43,31 @@ _MARKER = re.compile(
 )
 _COMMENT = re.compile(r"\s*(?:\#|//|/\*|\*|--|[rub]*\"|[rub]*'{3})", re.IGNORECASE)
 _QUOTES = ('"""', "'''")
+
+
+ANOTHER_PACKAGE = "another package inside"
+GENERATED_PATH = "generated: its path says so"
+
+
+def is_written(path: str, text: str, intake: Intake) -> bool:
+    """Return whether a file was written by a person for its own project; the reason against is counted.
+
+    Args:
+        path: Path inside the corpus.
+        text: The content.
+        intake: Counts what was minified, generated, or copied from another project; it may keep all.
+    """
+    if intake.keep_all:
+        return True
+    if not VENDORED.union(NOT_SOURCE).isdisjoint(PurePosixPath(path).parts[:-1]):
+        intake.note(ANOTHER_PACKAGE, path)
+    elif _MINIFIED.search(path):
+        intake.note(GENERATED_PATH, path)
+    elif sign := why_generated(text):
+        intake.note(sign, path)
+    else:
+        return True
+    return False
 
 
 def why_generated(text: str) -> str:

@@ -38,6 +38,8 @@ def read_items(
         files = read_files(corpus, languages, intake)
         for file in index.ahead(files, spread) if unit == "function" else files:
             yield from items_of(file, unit, intake, index.functions)
+            if unit == "function":
+                index.note_lost(file, intake)
 
 
 def _functions(file: SourceFile) -> Sequence[Function]:
@@ -72,11 +74,14 @@ def items_of(
         name = PurePosixPath(file.path).name
         yield _item(file, "file", Function(0, len(file.text), name, name))
     else:
+        line, counted = 1, 0
+        end = "\n" if "\n" in file.text else "\r"
         for function in functions(file):
-            yield _item(file, "function", function)
+            line, counted = line + file.text.count(end, counted, function.start), function.start
+            yield _item(file, "function", function, line)
 
 
-def _item(file: SourceFile, unit: str, span: Function) -> Item:
+def _item(file: SourceFile, unit: str, span: Function, line: int = 1) -> Item:
     start, end = span.start, span.end
     text = span.taken_from(file.text)
     # The identity stays that of the file's own characters, by which models say what they were trained on.
@@ -106,6 +111,7 @@ def _item(file: SourceFile, unit: str, span: Function) -> Item:
         split=file.split,
         oldest=oldest,
         newest=newest,
+        line=line,
     )
 
 

@@ -32,6 +32,12 @@ def is_project(folder: Path) -> bool:
     return any(os.path.exists(folder / marker) for marker in _MARKERS)  # noqa: PTH110
 
 
+def projects_of(paths: Iterable[str]) -> frozenset[str]:
+    """Return the folders that are projects by the paths of a repository's files; it is one itself."""
+    found = (PurePosixPath(path) for path in paths)
+    return frozenset({".", *(str(path.parent) for path in found if path.name in _MARKERS)})
+
+
 def holds_projects(folder: Path) -> bool:
     """Whether a folder is no project itself and has at least one project right below it."""
     if is_project(folder):

@@ -54,7 +54,9 @@ def rebuild_corpus(
         with LineFile(place.folder / SPOOL) as lines:
             for number, name in enumerate(corpora or names):
                 rows = {row.source_path: row for row in manifest.rows if row.corpus == number}
-                kept += _found(rows, read_files(name, languages, Intake()), lines, missing, changed)
+                kept += _found(
+                    rows, read_files(name, languages, Intake(keep_all=True)), lines, missing, changed
+                )
                 report(f"read: {len(rows):,} files of {name}")
         if problems := differences({"files missing": missing, "files changed": changed}):
             raise InputError(f"corpus of manifest {str(source)!r}: {problems}; nothing was written")

@@ -73,7 +73,8 @@ def select(
     if locked or selection.unit != "function" or not isinstance(check_corpus(corpus), LabelledSource):
         first = None
     while True:
-        intake = Intake() if advance is None else Intake(advance=advance)
+        intake = Intake(keep_all=locked is not None)
+        intake.advance = intake.advance if advance is None else advance
         with closing(TextFile()) as texts:
             gathered = _Gathered(selection, locked, intake, texts, first)
             items = _chosen_items(corpus, gathered, spread, locked, lock)
@@ -183,6 +184,8 @@ class _Gathered:
         if self._wanted is not None and file.path not in self._wanted:
             return
         cut_off = self.selection.cut_off
+        if self.selection.unit == "function":
+            index.note_lost(file, self.intake)
         for item in items_of(file, self.selection.unit, self.intake, index.functions):
             item = item if cut_off is None else in_period(item, cut_off)
             self.found += 1

@@ -5,17 +5,35 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Generator, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from sonde.corpora._corpus import SourceFile
+from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._kept import KeptAnswers, content_key, kept_path
 from sonde.corpora._spread import AHEAD, ItemChunk, Spread, together
-from sonde.languages import LANGUAGES, Definition, Function, facet_of, has_facet
+from sonde.languages import LANGUAGES, Definition, Function, facet_of, has_facet, parses
 from sonde.languages._tagging import Tagging
 
 _FUNCTIONS = "functions"
 _IMPORTS = "imports"
 _DEFINITIONS = "definitions"
+
+
+LOST = "with a parse error, where functions may be missing"
+"""The reason by which files are counted that are read all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFunctions:
+    """The functions of a file, and whether the grammar reads all of it.
+
+    Attributes:
+        functions: The functions.
+        parses: False where functions may be missing: of one that stands in an error none is found.
+    """
+
+    functions: list[Function]
+    parses: bool
 
 
 class SpansIndex:
@@ -25,7 +43,7 @@ class SpansIndex:
         known: By language and content.
     """
 
-    def __init__(self, known: KeptAnswers[list[Function]]) -> None:
+    def __init__(self, known: KeptAnswers[FileFunctions]) -> None:
         self.known = known
         self.used: set[str] = set()
         self.imports: dict[str, str] = {}
@@ -50,6 +68,14 @@ class SpansIndex:
 
     def functions(self, file: SourceFile) -> Sequence[Function]:
         """The functions of a file, found now where they are not known."""
+        return self._of(file).functions
+
+    def note_lost(self, file: SourceFile, intake: Intake) -> None:
+        """Count a file in which functions may be missing."""
+        if file.unit == "file" and not self._of(file).parses:
+            intake.note(LOST, file.path)
+
+    def _of(self, file: SourceFile) -> FileFunctions:
         key = content_key(file)
         self.used.add(key)
         found = self.known.get(key)
@@ -58,7 +84,7 @@ class SpansIndex:
             found = self._add(key, answer)
         return found
 
-    def _add(self, key: str, answer: _Found) -> list[Function]:
+    def _add(self, key: str, answer: _Found) -> FileFunctions:
         found, self.definitions[key], imports = answer
         self.known[key] = found
         if imports is not None:
@@ -66,7 +92,7 @@ class SpansIndex:
         return found
 
 
-_Found = tuple[list[Function], list[Definition], str | None]
+_Found = tuple[FileFunctions, list[Definition], str | None]
 """The functions of a file, what it defines, and what it imports."""
 
 
@@ -77,7 +103,8 @@ def _found(part: ItemChunk[None, SourceFile]) -> list[_Found]:
 
 def _of_file(file: SourceFile) -> _Found:
     language = LANGUAGES.load(file.language)
-    return list(language.functions(file.text)), list(language.definitions(file.text)), _imports(file)
+    functions, whole = list(language.functions(file.text)), parses(file.language, file.text)
+    return FileFunctions(functions, whole), list(language.definitions(file.text)), _imports(file)
 
 
 def _imports(file: SourceFile) -> str | None:
@@ -94,7 +121,7 @@ def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex
         corpus: The corpus as named on the command line.
         languages: Public names of the languages that are read; empty means all.
     """
-    index = SpansIndex(KeptAnswers(kept_path(_FUNCTIONS, corpus, sorted(languages)), _functions, _plain))
+    index = SpansIndex(KeptAnswers(kept_path(_FUNCTIONS, corpus, sorted(languages)), _functions, _rows))
     yield index
     if index.known.grown:
         # What the corpus no longer holds goes.
@@ -139,8 +166,14 @@ def _definitions(rows: list[list[Any]]) -> list[Definition]:
     return [Definition(*row) for row in rows]
 
 
-def _functions(rows: list[list[Any]]) -> list[Function]:
-    return [
+def _rows(found: FileFunctions) -> list[Any]:
+    return [found.parses, _plain(found.functions)]
+
+
+def _functions(kept: list[Any]) -> FileFunctions:
+    parsed, rows = kept
+    functions = [
         Function(start, end, name, qualified, docstring, tuple((first, last) for first, last in margins))
         for start, end, name, qualified, docstring, margins in rows
     ]
+    return FileFunctions(functions, parsed)

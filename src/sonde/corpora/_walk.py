@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from sonde.corpora._corpus import Intake
@@ -15,6 +15,14 @@ NOT_SOURCE = frozenset({"__pycache__", "node_modules", "site-packages", "dist-pa
 
 BUILT = frozenset({"build", "dist", "target"})
 """Folders of a project that hold what a build made."""
+
+NOTEBOOK = ".ipynb"
+"""Suffix of notebooks, whose cells of code are read as Python."""
+
+UNREAD = ", a kind of code that is not read"
+
+VENDORED = frozenset({"vendor", "vendored", "_vendor", "third_party", "thirdparty", "bower_components"})
+"""Folders of a project that hold copies of other projects."""
 
 TEST_FOLDERS = frozenset({"test", "tests", "idle_test", "testdata", "__tests__"})
 """Folders of tests, by the names that packages give them."""
@@ -72,6 +80,7 @@ def _names_a_file(link: os.DirEntry[str]) -> bool:
         return False
 
 
+_IN_NOTEBOOKS = "python"
 _PROSE = {"text"}
 """Read where it is asked for by name: notes and licences beside code are no code."""
 
@@ -86,7 +95,51 @@ def suffix_table(languages: tuple[str, ...]) -> dict[str, str]:
         UnknownNameError: A language that does not exist.
     """
     names = languages or sorted(set(LANGUAGES.names()) - _PROSE)
-    return {suffix: name for name in names for suffix in LANGUAGES.load(name).suffixes}
+    table = {suffix: name for name in names for suffix in LANGUAGES.load(name).suffixes}
+    return {**table, NOTEBOOK: _IN_NOTEBOOKS} if _IN_NOTEBOOKS in names else table
+
+
+_OTHER_CODE = frozenset(
+    (
+        *(".ts", ".tsx", ".mts", ".cts", ".vue", ".svelte", ".coffee", ".dart", ".elm"),
+        *(".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".cu", ".m", ".mm", ".cs", ".vb", ".fs", ".d"),
+        *(
+            ".rs",
+            ".swift",
+            ".zig",
+            ".nim",
+            ".kt",
+            ".kts",
+            ".scala",
+            ".groovy",
+            ".clj",
+            ".cljs",
+            ".ex",
+            ".exs",
+        ),
+        *(".erl", ".hs", ".ml", ".mli", ".lisp", ".el", ".scm", ".rkt", ".jl", ".r", ".R", ".Rmd", ".lua"),
+        *(".pl", ".pm", ".sh", ".bash", ".zsh", ".ps1", ".sql", ".f", ".f90", ".pas", ".v", ".sv", ".vhd"),
+        *(".sol", ".tcl", ".proto", ".pyx", ".pxd", ".ipynb", ".phtml", ".jsp", ".erb"),
+    )
+)
+"""Suffixes of code that may be in no language of sonde."""
+
+
+def note_unread(paths: Iterable[str], languages: tuple[str, ...], intake: Intake) -> None:
+    """Count the files of code that no language reads, by suffix.
+
+    Args:
+        paths: Paths of all files.
+        languages: Languages that were asked for; where some were, other files are expected and not counted.
+        intake: Counts them as ``.ts files, a kind that is not read``.
+    """
+    if languages:
+        return
+    table = suffix_table(LANGUAGES.names())
+    for path in paths:
+        suffix = PurePosixPath(path).suffix
+        if suffix in _OTHER_CODE and suffix not in table:
+            intake.note(f"{suffix} file{UNREAD}", path)
 
 
 def language_of(path: str, table: dict[str, str]) -> str | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
@@ -17,10 +17,11 @@ from sonde.base.errors import InputError, UsageError
 from sonde.base.files import expand_home
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import MAX_BYTES, decode, is_unicode
+from sonde.corpora._generated import GENERATED_PATH, is_written
 from sonde.corpora._git_command import GitRepository, is_repository, open_repository
 from sonde.corpora._git_dates import in_characters, last_changes, line_days
-from sonde.corpora._layout import Packages
-from sonde.corpora._walk import language_of, suffix_table
+from sonde.corpora._layout import Packages, projects_of
+from sonde.corpora._walk import BUILT, language_of, note_unread, suffix_table
 
 _REGULAR = ("100644", "100755")
 _MISSING = "missing in the repository"
@@ -87,7 +88,8 @@ class Git:
     ``git:FOLDER/*`` reads every repository of a folder, their paths below their names. ``since`` keeps the
     files that a commit on or after the date (UTC where no zone is given) touched: code that a model trained
     before that date cannot have read in this form; ``until`` those that none touched after it. Submodules,
-    symbolic links and what the repository lacks (a partial clone) are skipped and counted. What the
+    symbolic links and what the repository lacks (a partial clone) are skipped and counted, and so is what
+    was generated, minified, built or copied from another project, as `local` leaves it out. What the
     repository configures is not obeyed, and nothing is fetched.
     """
 
@@ -149,7 +151,13 @@ def _revision(
     if request.since is not None or request.until is not None:
         changed = last_changes(repository, revision)
         listed = {path: blob for path, blob in listed.items() if request.takes(changed, path)}
-    wanted = {path: blob for path, blob in sorted(listed.items()) if language_of(path, table)}
+    note_unread(listed, languages, intake)
+    projects = projects_of(listed)
+    wanted = {
+        path: blob
+        for path, blob in sorted(listed.items())
+        if language_of(path, table) and not _is_built(path, projects, intake)
+    }
     packages = Packages.of(wanted)
     name = request.path.resolve().name.removesuffix(".git")
     days = line_days(repository, revision, wanted) if dated else iter(() for _ in wanted)
@@ -159,7 +167,7 @@ def _revision(
             continue
         language = language_of(path, table)
         text = decode(raw, path, intake)
-        if text is not None and language is not None:
+        if text is not None and language is not None and is_written(path, text, intake):
             yield SourceFile(
                 path=path,
                 text=text,
@@ -169,6 +177,17 @@ def _revision(
                 version=revision,
                 dates=in_characters(lines, text),
             )
+
+
+def _is_built(path: str, projects: Set[str], intake: Intake) -> bool:
+    """Return whether a file lies in a project's folder of builds, and count it."""
+    if intake.keep_all:
+        return False
+    folders = PurePosixPath(path).parents
+    found = any(folder.name in BUILT and str(folder.parent) in projects for folder in folders)
+    if found:
+        intake.note(GENERATED_PATH, path)
+    return found
 
 
 def _tree(repository: GitRepository, revision: str, intake: Intake) -> dict[str, _Blob]:

@@ -10,24 +10,26 @@ from urllib.parse import parse_qsl
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import expand_home
-from sonde.corpora._columns import ColumnMap, column_map
+from sonde.corpora._columns import QUERY_COLUMNS, ColumnMap, column_map, named_columns
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import is_usable
 from sonde.corpora._splits import SPLIT_OF
+from sonde.corpora._walk import language_of_path
 from sonde.languages import LANGUAGES
 
-_OPTIONS = ("config", "split", "streaming")
+_OPTIONS = ("config", "split", "streaming", "unit", *QUERY_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """``NAME[@REV][?config=..&split=..&streaming=..]``, parsed."""
+    """``NAME[@REV][?config=..&split=..&streaming=..]``, parsed; with what the query says of columns."""
 
     name: str
     revision: str | None
     config: str | None
     split: str | None
     streaming: bool
+    columns: Mapping[str, str]
 
 
 def _parse(argument: str) -> _Request:
@@ -38,22 +40,31 @@ def _parse(argument: str) -> _Request:
         raise UsageError(
             f"corpus 'hub:{argument}': unknown option {unknown[0]!r}; known: {', '.join(_OPTIONS)}"
         )
+    columns = {name: options[name] for name in ("unit", *QUERY_COLUMNS) if name in options}
+    if columns and not columns.get("text"):
+        raise UsageError(
+            f"corpus 'hub:{argument}': {min(columns)}= needs the column of the code; add text=COLUMN"
+        )
     if not location:
         raise UsageError("corpus 'hub' needs a data set; name it as hub:NAME[@REV][?config=..&split=..]")
     name, at, revision = location.partition("@")
     if expand_home(location).is_dir():
         name, at, revision = str(expand_home(location)), "", ""
     streaming = options.get("streaming", "no").lower() in ("", "1", "true", "yes")
-    return _Request(name, revision if at else None, options.get("config"), options.get("split"), streaming)
+    revised = revision if at else None
+    return _Request(name, revised, options.get("config"), options.get("split"), streaming, columns)
 
 
 class Hub:
     """`hub:NAME[@REV][?config=..&split=..&streaming=..]`, where NAME may be a folder.
 
-    Known are CodeSearchNet, github-code, ETH Py150 Open and JEMMA, by their columns. Without a split, all
-    of them are read. Rows in a language that sonde does not know are counted as ``other language``.
-    Cluster and repository are the row's repository; rows without one are clusters of their own. Rows of
-    CodeSearchNet keep the split that they were published with.
+    Known are CodeSearchNet, github-code, The Stack, StarCoder's data, ETH Py150 Open and JEMMA, by their
+    columns. Of others the query names them: ``?text=COLUMN``, and where they are called otherwise than
+    usual ``language`` (or the language itself), ``repository``, ``path``, ``name`` and ``licence``;
+    ``unit=function`` says that a row is one function. Without a split, all of them are read. Rows in a
+    language that sonde does not know are counted as ``other language``. Cluster and repository are the
+    row's repository; rows without one are clusters of their own. Rows of CodeSearchNet keep the split that
+    they were published with.
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
@@ -69,7 +80,13 @@ class Hub:
         for split, rows in sorted(_load(corpus, request).items()):
             mapping: ColumnMap | None = None
             for number, row in enumerate(rows):
-                mapping = mapping or column_map(corpus, row)
+                if mapping is None:
+                    mapping = (
+                        named_columns(corpus, request.columns, row, LANGUAGES.names())
+                        if request.columns
+                        else column_map(corpus, row)
+                    )
+                    _check_language(corpus, mapping, languages)
                 file = _file(row, mapping, f"{split}/{number}", known)
                 if file is None:
                     intake.note("other language", f"{split}/{number}")
@@ -77,13 +94,34 @@ class Hub:
                     yield file
 
 
+def _check_language(corpus: str, mapping: ColumnMap, languages: tuple[str, ...]) -> None:
+    """Refuse a data set of which nothing says the language."""
+    if not (mapping.language or mapping.only or mapping.path or len(languages) == 1):
+        raise UsageError(
+            f"corpus {corpus!r}: no column says the language; name it by --language, or in the corpus as "
+            "language=COLUMN or language=python"
+        )
+
+
+def _language(row: Mapping[str, Any], mapping: ColumnMap, known: Mapping[str, str]) -> str | None:
+    """Return the public name of a row's language; None where it is not wanted."""
+    if mapping.only or mapping.language:
+        return known.get((mapping.only or str(row.get(mapping.language) or "")).casefold())
+    by_suffix = language_of_path(str(row.get(mapping.path) or "")) if mapping.path else None
+    if by_suffix is None and len(known) == 1:
+        (by_suffix,) = known
+    return known.get(by_suffix or "")
+
+
 def _file(
     row: Mapping[str, Any], mapping: ColumnMap, number: str, known: dict[str, str]
 ) -> SourceFile | None:
     def value(column: str) -> str:
-        return str(row.get(column) or "") if column else ""
+        found = (row.get(column) or "") if column else ""
+        # The Stack lists the licences of a file.
+        return " OR ".join(map(str, found)) if isinstance(found, list) else str(found)
 
-    language = known.get((mapping.only or value(mapping.language)).casefold())
+    language = _language(row, mapping, known)
     if language is None:
         return None
     repository = value(mapping.repository)

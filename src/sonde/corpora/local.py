@@ -11,16 +11,28 @@ from sonde.base.files import expand_home
 from sonde.corpora._copyright import copyright_licence
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import read_text
+from sonde.corpora._generated import ANOTHER_PACKAGE, GENERATED_PATH, is_written
 from sonde.corpora._layout import Packages, holds_projects, is_project
-from sonde.corpora._walk import BUILT, NOT_SOURCE, language_of, suffix_table, walk
+from sonde.corpora._walk import BUILT, NOT_SOURCE, VENDORED, language_of, note_unread, suffix_table, walk
+
+_CACHE = "__pycache__"
 
 
-def _is_built(root: Path, path: str) -> bool:
-    """Whether a folder holds what a build made: a package may be called ``build``, a project's folder not."""
+def _is_left_out(root: Path, intake: Intake, path: str) -> bool:
+    """Return whether a folder holds what nobody wrote for the project, and count it.
+
+    A package may be called ``build``, the folder of a project's builds not.
+    """
     pure = PurePosixPath(path)
-    if pure.name in BUILT:
-        return is_project(root / pure.parent)
-    return pure.name in NOT_SOURCE or pure.name.endswith(".egg-info")
+    if pure.name == _CACHE or pure.name.endswith(".egg-info"):
+        return True
+    if pure.name in BUILT and is_project(root / pure.parent):
+        intake.note(GENERATED_PATH, f"{path}/")
+    elif pure.name in NOT_SOURCE or (pure.name in VENDORED and not intake.keep_all):
+        intake.note(ANOTHER_PACKAGE, f"{path}/")
+    else:
+        return False
+    return True
 
 
 class Local:
@@ -29,8 +41,9 @@ class Local:
     A folder that holds projects (see `sonde.corpora._layout`) has each folder right below it as cluster
     and repository, and its own files under its own name. Any other folder is one repository by its name,
     with its packages as clusters. A project that is a source package of Debian has the licence that its
-    ``debian/copyright`` says of all files. Hidden folders, virtual environments, `__pycache__` and folders of
-    builds are left out; tests are code too and stay.
+    ``debian/copyright`` says of all files. Hidden folders, virtual environments and `__pycache__` are left
+    out. So are, counted, folders of builds and of other projects (``node_modules``, ``vendor``), and what
+    was generated or minified, unless it is the one FILE. Tests are code too and stay.
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
@@ -47,19 +60,19 @@ class Local:
             raise InputError(f"corpus 'local:{argument}': no such file or folder")
         table = suffix_table(languages)
         if not root.is_dir():
-            paths = [root.name]
+            paths, named = [root.name], True
             root = root.absolute().parent
         else:
-            paths = [
-                path for path in walk(root, intake, partial(_is_built, root)) if language_of(path, table)
-            ]
+            found, named = [*walk(root, intake, partial(_is_left_out, root, intake))], False
+            note_unread(found, languages, intake)
+            paths = [path for path in found if language_of(path, table)]
         name = root.resolve().name
         packages = None if holds_projects(root) else Packages.of(paths)
         licences: dict[str, str] = {}
         for path in paths:
             text = read_text(root / path, path, intake)
             language = language_of(path, table)
-            if text is None or language is None:
+            if text is None or language is None or not (named or is_written(path, text, intake)):
                 continue
             if packages is None:
                 parts = PurePosixPath(path).parts

@@ -18,13 +18,12 @@ from sonde.corpora._archive import Member, read_described
 from sonde.corpora._bounded import read_document
 from sonde.corpora._corpus import Intake
 from sonde.corpora._dates import utc_day
-from sonde.corpora._generated import why_generated
+from sonde.corpora._generated import GENERATED_PATH, is_written
 from sonde.corpora._releases import ReleaseSource
-from sonde.corpora._walk import BUILT, NOT_SOURCE
+from sonde.corpora._walk import BUILT
 from sonde.corpora._web import Archive, fetch, get
 
 _PUBLIC = "https://registry.npmjs.org"
-_MINIFIED = re.compile(r"[.-]min\.\w+$")
 _NOT_SAID = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
@@ -91,13 +90,9 @@ class Npm(ReleaseSource):
         for path, text, language in super().members(archive, table, intake):
             path = path.partition("/")[2] or path
             parts = PurePosixPath(path).parts
-            if not NOT_SOURCE.isdisjoint(parts):
-                intake.note("another package inside", path)
-            elif not BUILT.isdisjoint(parts[:-1]) or _MINIFIED.search(path):
-                intake.note("generated: its path says so", path)
-            elif sign := why_generated(text):
-                intake.note(sign, path)
-            else:
+            if not BUILT.isdisjoint(parts[:-1]):
+                intake.note(GENERATED_PATH, path)
+            elif is_written(path, text, intake):
                 yield path, text, language
 
     def _told(self, name: str) -> Any:

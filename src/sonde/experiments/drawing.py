@@ -18,6 +18,7 @@ from sonde.experiments.labels import around_of, read_labels
 from sonde.experiments.lens_choice import LensChoice, settings_of
 from sonde.experiments.plan import Group
 from sonde.experiments.tables import items_frame, items_from
+from sonde.experiments.unparsed import DROPPED, dropped_account
 from sonde.languages import version_of
 from sonde.lenses import LENSES
 from sonde.models import bundled_names, seen_items
@@ -170,6 +171,8 @@ def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item])
             advance()
     if not keys:
         raise _nothing(refused)
+    if unparsed := max(report.get("dropped", {}).get(DROPPED, 0) for report in reports.values()):
+        progress.note(dropped_account(group.corpus, group.language, unparsed))
     worth = {task: one["effective_clusters"] for task, one in reports.items() if "effective_clusters" in one}
     limited = any(reports[task]["size"] >= _LIMITED * size for task in worth)
     remedies = more_clusters(group.corpus, group.language, limited=limited)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.files import write_atomic
 from sonde.corpora import (
     FirstItems,
@@ -27,9 +27,12 @@ from sonde.experiments.drawing import DEFAULT_SIZE, pool_selection
 from sonde.experiments.formats import FORMATS, FileFormat, Labelled
 from sonde.experiments.formats.sonde import json_lines, label_rows
 from sonde.experiments.labels import around_files
+from sonde.experiments.selecting import account, unused_account
+from sonde.experiments.unparsed import DROPPED, dropped_account, unparsed_account, unparsed_items
 from sonde.languages import reasons_without
 from sonde.tasks import (
     TASKS,
+    AccountingTask,
     CorpusTask,
     Question,
     RowTask,
@@ -63,7 +66,8 @@ class Labelling:
         executor: Public name of the executor: where items are labelled. The labels are the same.
         address: Where a cluster answers; empty for what the environment names, or for this machine.
         workers: Processes at a time.
-        progress: Is told how far reading has come.
+        progress: Is told how far reading has come, and what is left out.
+        told: Lines on what is left out that were said already.
     """
 
     task: str
@@ -77,6 +81,7 @@ class Labelling:
     address: str = ""
     workers: int = 1
     progress: Progress = field(default_factory=Silent)
+    told: set[str] = field(default_factory=set[str], compare=False, repr=False)
 
     @property
     def spread(self) -> Spread:
@@ -126,7 +131,7 @@ def label(wanted: Labelling) -> Labels:
     Raises:
         UnknownNameError: A task, format, corpus or executor that does not exist.
         UsageError: The format does not hold labels of this task, or no cluster answers.
-        InputError: A class has too few examples for a data set.
+        InputError: A class has too few examples for a data set, or there is nothing to label.
     """
     (labels,) = label_each(wanted, (wanted.task,))
     return labels
@@ -151,10 +156,19 @@ def label_each(wanted: Labelling, names: Sequence[str]) -> Iterator[Labels]:
             asked = replace(wanted, task=name)
             if isinstance(task, CorpusTask):
                 rows = (row for corpus in wanted.corpora for row in _collected(task, corpus, asked, read))
-                yield Labels(task, form, collected=tuple(rows))
+                labels = Labels(task, form, collected=tuple(rows))
             else:
                 entries = (one for corpus in wanted.corpora for one in _entries(task, corpus, asked, read))
-                yield Labels(task, form, entries=tuple(entries))
+                labels = Labels(task, form, entries=tuple(entries))
+            if not len(labels):
+                raise InputError(_nothing(task.name, asked))
+            yield labels
+
+
+def _nothing(task: str, wanted: Labelling) -> str:
+    corpora = ", ".join(map(repr, wanted.corpora))
+    languages = f" in {' or '.join(wanted.selection.languages)}" if wanted.selection.languages else ""
+    return f"nothing to label: corpus {corpora} holds no {wanted.selection.unit}{languages} for task {task!r}"
 
 
 def write_label_files(wanted: Labelling, names: Sequence[str], output: str) -> list[dict[str, Any]]:
@@ -228,7 +242,14 @@ def _collected(task: CorpusTask, corpus: str, wanted: Labelling, read: _Read) ->
     if isinstance(task, RowTask):
         answers = wanted.spread.over(_rows, (wanted.task, wanted.mode), read.items(corpus))
         return (row for _, row in answers)
-    return task.collect(read_files(corpus, wanted.selection.languages, Intake()), mode=wanted.mode)
+    intake = Intake()
+    files = read_files(corpus, wanted.selection.languages, intake)
+    if isinstance(task, AccountingTask):
+        rows, told = task.collect_told(files, mode=wanted.mode)
+    else:
+        rows, told = [*task.collect(files, mode=wanted.mode)], ()
+    _note(wanted, unused_account(corpus, intake), *(f"{corpus}: {line}" for line in told))
+    return rows
 
 
 def _rows(part: ItemChunk[tuple[str, str], Item]) -> list[dict[str, Any]]:
@@ -249,17 +270,32 @@ def _items(corpus: str, wanted: Labelling) -> Iterable[Item]:
     selection = wanted.selection
     if not wanted.raw:
         return _selected(corpus, wanted, selection)
+    return _raw_items(corpus, wanted)
+
+
+def _raw_items(corpus: str, wanted: Labelling) -> Iterator[Item]:
+    selection, intake = wanted.selection, Intake()
     items = read_items(
-        corpus, Intake(), unit=selection.unit, languages=selection.languages, spread=wanted.spread
+        corpus, intake, unit=selection.unit, languages=selection.languages, spread=wanted.spread
     )
-    return items if selection.limit is None else _first(items, selection.limit)
+    yield from items if selection.limit is None else _first(items, selection.limit)
+    _note(wanted, unused_account(corpus, intake))
+
+
+def _note(wanted: Labelling, *lines: str) -> None:
+    for line in filter(None, lines):
+        if line not in wanted.told:
+            wanted.told.add(line)
+            wanted.progress.note(line)
 
 
 def _selected(
     corpus: str, wanted: Labelling, selection: Selection, first: FirstItems | None = None
 ) -> Sequence[Item]:
     with wanted.progress.stage(f"reading {corpus}") as advance:
-        return select(corpus, selection, spread=wanted.spread, first=first, advance=advance).items
+        chosen = select(corpus, selection, spread=wanted.spread, first=first, advance=advance)
+    _note(wanted, account(chosen), unused_account(corpus, chosen.intake, chosen.left_out))
+    return chosen.items
 
 
 def _first(items: Iterable[Item], limit: int) -> Iterator[Item]:
@@ -280,6 +316,8 @@ def _labelled(task: Task, corpus: str, items: Iterable[Item], wanted: Labelling)
                 f"{f': {reason}' if reason else ''}; it knows {', '.join(able)}"
             )
         known.append(item)
+    unparsed = unparsed_items(known, wanted.spread)
+    _note(wanted, unparsed_account(corpus, unparsed, len(known), wanted.selection.unit))
     around = around_files(task, corpus, wanted.selection.languages, wanted.spread)
     asked = Question(wanted.task, 0, wanted.mode, wanted.quirks, around)
     for item, table in label_items(asked, known, wanted.spread):
@@ -300,6 +338,19 @@ def _data_sets(corpus: str, wanted: Labelling, pool: Sequence[Item]) -> Iterator
             repositories=around_files(TASKS.load(wanted.task), corpus, (language,), wanted.spread),
             spread=wanted.spread,
         )
+        _note(wanted, *_told(corpus, language, TASKS.public(wanted.task), made.report))
         items = {item.item_id: item for item in (*pool, *made.inputs)}
         for row in made.examples.iter_rows(named=True):
             yield Labelled(items[row["item_id"]], (row,), row["split"])
+
+
+def _told(corpus: str, language: str, task: str, report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a data set left out of the functions that it was drawn from."""
+    dropped = {reason: count for reason, count in report.get("dropped", {}).items() if count}
+    if unparsed := dropped.pop(DROPPED, 0):
+        yield dropped_account(corpus, language, unparsed)
+    if dropped:
+        listed = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+        yield f"{task} in {language}: drawn from {report['pool']:,} functions; left out: {listed}"
+    if classes := report.get("classes left out"):
+        yield f"{task} in {language}: too few examples of {', '.join(classes)}, which are left out"

@@ -20,7 +20,7 @@ from sonde.experiments.labels import LabelTables, forget_files_around, write_lab
 from sonde.experiments.lens_choice import LensChoice, settings_of
 from sonde.experiments.plan import Group, Reading, ScoringJob, identity
 from sonde.experiments.scoring import handed_on
-from sonde.experiments.selecting import behind_files, groups_of, select_items, survey_files
+from sonde.experiments.selecting import behind_files, groups_of, note_unparsed, select_items, survey_files
 from sonde.experiments.tables import items_frame
 from sonde.lenses import LENSES, LensSettings, Method, TrainingLens, reading_lens
 from sonde.results.scores import Score
@@ -58,6 +58,7 @@ def _read(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[Reading]
     sets: list[ItemSet] = []
     if shown:
         items = select_items(session, chosen)
+        note_unparsed(session, items)
         if any(reading_lens(lens.source).reads_before(settings_of(lens)) for lens in shown):
             with session.outcome.timed("select"):
                 items = [behind_files(one) for one in items]

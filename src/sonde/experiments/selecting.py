@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import fingerprint
@@ -14,15 +14,16 @@ from sonde.corpora import (
     FirstItems,
     Intake,
     ItemSet,
-    LabelledSource,
     Selection,
-    check_corpus,
     content_hash,
     read_files,
     select,
 )
+from sonde.corpora._spans_index import LOST
+from sonde.corpora._walk import UNREAD
 from sonde.experiments._outcome import Session
 from sonde.experiments.plan import Group
+from sonde.experiments.unparsed import unparsed_account, unparsed_items
 
 CHARACTERS_BEFORE = 100_000
 """Of a file's text before an item this much is kept, which is more than most models can take."""
@@ -48,25 +49,48 @@ def select_items(session: Session, selection: Selection, first: FirstItems | Non
                 sets.append(select(corpus, selection, lock, spread=spread, first=first, advance=advance))
     for chosen in sets:
         progress.note(account(chosen))
-        if isinstance(check_corpus(chosen.corpus), LabelledSource) and (line := unusable_rows(chosen)):
+        if line := unused_account(chosen.corpus, chosen.intake, chosen.left_out):
             progress.note(line)
     return sets
 
 
-def unusable_rows(chosen: ItemSet) -> str:
-    """What a source left out of what it read, by reason with an example each; empty where it took all.
+def note_unparsed(session: Session, sets: Sequence[ItemSet]) -> None:
+    """Say which of the chosen items do not parse."""
+    for chosen in sets:
+        unparsed = unparsed_items(chosen.items, session.spread)
+        if line := unparsed_account(chosen.corpus, unparsed, len(chosen.items), chosen.selection.unit):
+            session.progress.note(line)
+
+
+def unused_account(corpus: str, intake: Intake, left_out: Container[str] = ()) -> str:
+    """Return what a source left out of what it read, by reason with an example each; empty where it took all.
+
+    Args:
+        corpus: The corpus as named.
+        intake: What the source counted.
+        left_out: Reasons that are told elsewhere.
 
     >>> intake = Intake()
     >>> intake.note("no label", "row 7")
-    >>> unusable_rows(ItemSet("labelled:a.csv", (), "", intake))
+    >>> unused_account("labelled:a.csv", intake)
     'labelled:a.csv: not used: 1 no label (row 7)'
+    >>> intake.note(".ts file, a kind of code that is not read", "a.ts")
+    >>> unused_account("local:a", intake)
+    'local:a: not used: 1 no label (row 7); not read: 1 .ts'
     """
-    skipped = [
-        f"{count:,} {reason} ({chosen.intake.examples[reason][0]})"
-        for reason, count in chosen.intake.counts.most_common()
-        if count and reason not in chosen.left_out
-    ]
-    return f"{chosen.corpus}: not used: {', '.join(skipped)}" if skipped else ""
+    skipped: list[str] = []
+    unread: list[str] = []
+    partial: list[str] = []
+    for reason, count in intake.counts.most_common():
+        if reason.endswith(UNREAD):
+            unread.append(f"{count:,} {reason.partition(' ')[0]}")
+        elif count and reason not in left_out:
+            example = next(iter(intake.examples.get(reason, ())), "")
+            told = f"{count:,} {reason}{f' ({example})' if example else ''}"
+            (partial if reason == LOST else skipped).append(told)
+    parts = (("not used", skipped), ("not read", unread), ("files", partial))
+    line = "; ".join(f"{title}: {', '.join(listed)}" for title, listed in parts if listed)
+    return f"{corpus}: {line}" if line else ""
 
 
 def behind_files(chosen: ItemSet) -> ItemSet:
@@ -78,7 +102,7 @@ def behind_files(chosen: ItemSet) -> ItemSet:
     for place, item in enumerate(chosen.items):
         wanted[item.path].append(place)
     items = list(chosen.items)
-    for file in read_files(chosen.corpus, tuple({item.language for item in items}), Intake()):
+    for file in read_files(chosen.corpus, tuple({item.language for item in items}), Intake(keep_all=True)):
         for place in wanted.get(file.path, ()):
             item = items[place]
             begin = max(0, item.offset - CHARACTERS_BEFORE)

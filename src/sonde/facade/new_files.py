@@ -118,6 +118,10 @@ def _functions(file: Path, skipped: list[str]) -> list[NewFunction]:
         return []
     source = SourceFile(named, text, language, cluster=named, repository=named)
     functions = LANGUAGES.load(language).functions(text)
+    tree = LANGUAGES.load(language).parse(text)
+    if tree.has_error:
+        line = _line(text, int(tree.start[tree.error.argmax()]))
+        skipped.append(f"{named}: line {line} does not parse; functions there may be missing")
     unit = "function" if functions else "file"
     spans = functions or [Function(0, len(text), named, named)]
     return [

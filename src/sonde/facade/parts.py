@@ -56,11 +56,13 @@ def label(
 
     Returns:
         One row a label, in the columns of the JSON lines: ``id, label, value``; places in a text add
-        ``span, start, end``, data sets (without ``raw``) ``split`` and ``text``.
+        ``span, start, end``, data sets (without ``raw``) ``split`` and ``text``, and other rows ``path``,
+        ``name`` and ``line`` of what is labelled.
 
     Raises:
         UnknownNameError: A task, corpus, quirk or format that does not exist.
-        InputError: A class has too few examples for a data set, or a corpus cannot be read.
+        InputError: A class has too few examples for a data set, a corpus cannot be read, or there is nothing
+            to label.
     """
     given: Mapping[str, Any] = {
         "unit": unit,

@@ -19,6 +19,7 @@ from sonde.facade.new_files import NewFunction, NewPlace, new_functions
 from sonde.facade.predicted import PredictedFunction, Predictions, ScoredProbe
 from sonde.facade.states import PROBING, ProbedGroup, probed_groups, probed_tasks
 from sonde.facade.tuned import predict_tuned, tuned_in
+from sonde.languages import parses
 from sonde.lenses._states import pack, subwords_of, unpack
 from sonde.lenses.finetune.options import LENS
 from sonde.lenses.probe.data import Examples, poolings_of
@@ -102,6 +103,9 @@ def _places(
     rows = asks.label([one.item for one in functions], {}, mode=mode, quirks=quirks)
     found: list[NewPlace] = []
     for one in functions:
+        if not parses(one.item.language, one.item.text):
+            skipped.append(f"{one.file}: {one.item.name}: does not parse, so that its places are not known")
+            continue
         held = rows[one.item.item_id].filter(pl.col("label").is_not_null()).to_dicts()
         if not held:
             skipped.append(f"{one.file}: {one.item.name}: nothing in it that task {task!r} asks about")

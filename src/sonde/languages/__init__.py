@@ -51,6 +51,19 @@ def version_of(language: str) -> str:
     return LANGUAGES.load(language).version + LANGUAGES.source_hash(language)
 
 
+def parses(language: str, text: str) -> bool:
+    """Return whether the grammar reads all of a text, which may be a function that is no file of its own.
+
+    What it cannot read lies in the tree as fragments, and so do the labels of it.
+    """
+    from sonde.languages._treesitter import TreeSitterLanguage
+
+    found = LANGUAGES.load(language)
+    if isinstance(found, TreeSitterLanguage):
+        return not found.reading(text).root.has_error
+    return not found.parse(text).has_error
+
+
 @cache
 def spelled(language: str) -> str:
     """A language as prose writes it: as its own summary begins, else with a capital.
@@ -78,6 +91,7 @@ __all__ = [
     "corpora_of",
     "facet_of",
     "has_facet",
+    "parses",
     "reasons_without",
     "spelled",
     "version_of",

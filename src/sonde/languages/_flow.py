@@ -1,7 +1,8 @@
 """Variables of a function: where they are declared, where they occur, and which is computed from which.
 
 Where names are defined, seen and meant is said in a language's `locals.scm` (`_locals`). Its `flow.scm`
-names, a match each, ``target`` with ``source``: the value of the source goes into the target.
+names, a match each, ``target`` with ``source``: the value of the source goes into the target; or ``parallel``
+with ``source``, where each of several targets gets the value at its own place.
 
 What is left out, on purpose: fields reached through an object, values that calls change, the order of
 statements, and control dependence.
@@ -16,6 +17,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import tree_sitter
 
+from sonde.languages._assignments import assigned
 from sonde.languages._kept import Kept
 from sonde.languages._locals import Locals, Scope, definitions_of, meant
 from sonde.languages._treesitter import TreeSitterLanguage
@@ -24,13 +26,6 @@ _KINDS = {
     **dict.fromkeys(("variable", "exception", "pattern", "expression", "assigned"), "local"),
     **{kind: kind for kind in ("parameter", "field")},
 }
-_LED = frozenset(
-    (
-        *("subscript", "attribute", "array_access", "field_access", "index_expression", "call"),
-        *("selector_expression", "element_reference", "subscript_expression", "member_expression"),
-        *("member_access_expression", "scoped_property_access_expression"),
-    )
-)
 
 
 class VariablePlace(NamedTuple):
@@ -114,11 +109,13 @@ class FlowOf:
         found = self._found(text)
         direct: defaultdict[int, set[int]] = defaultdict(set)
         for match in self._language.grammar.matches("flow", self._language.reading(text).root):
-            if "target" not in match:
+            parallel = "parallel" in match
+            if not parallel and "target" not in match:
                 continue
-            target, source = match["target"][0], match["source"][0]
-            for into in _targets(target, found.owner):
-                direct[into].update(_owned(source, found.owner))
+            left, right = match["parallel" if parallel else "target"][0], match["source"][0]
+            for target, source in assigned(left, right, parallel=parallel):
+                for into in _owned(target, found.owner):
+                    direct[into].update(_owned(source, found.owner))
         pairs: set[tuple[int, int]] = set()
         for start in direct:
             reached, waiting = set[int](), [start]
@@ -181,11 +178,6 @@ def _owned(node: tree_sitter.Node, owner: list[tuple[int, int]]) -> list[int]:
     """Variables that occur in a node, in text order."""
     first, last = (bisect_left(owner, (byte,)) for byte in node.byte_range)
     return [variable for _, variable in owner[first:last]]
-
-
-def _targets(node: tree_sitter.Node, owner: list[tuple[int, int]]) -> list[int]:
-    """Variables that a left side writes: every name of a pattern, the leading one of ``a.b`` and ``a[i]``."""
-    return _owned(node, owner)[:1] if node.type in _LED else _owned(node, owner)
 
 
 def facet(language: TreeSitterLanguage) -> FlowOf:

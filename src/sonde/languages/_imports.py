@@ -180,7 +180,12 @@ class ImportsOf:
 
     Args:
         language: The language, whose folder holds ``imports.toml``.
+
+    Attributes:
+        unplaced_kind: What `FileNames.unplaced` counts, in words.
     """
+
+    unplaced_kind = "relative ones that lead out of the corpus"
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self.language = language

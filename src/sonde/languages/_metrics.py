@@ -3,7 +3,6 @@
 A language's folder says in `metrics.scm` which nodes count and in `metrics.toml` which leaves do. Captures:
 
 - ``function``: a definition; one inside another is counted apart from it, as its own function;
-- ``function.name``: its name, where that may stand beside it, or where another kind of name calls it;
 - ``apart``: what is left out with it where definitions count apart (a class inside a function);
 - ``body``: where decisions are counted, see `MetricsOf.complexity`;
 - ``decision``: a branching of the control flow, one each; ``decision.whole`` takes in those inside it, and
@@ -11,7 +10,8 @@ A language's folder says in `metrics.scm` which nodes count and in `metrics.toml
 - ``structure.if``, ``.loop``, ``.switch``, ``.try``: code structures;
 - ``block``: whatever stands one level deeper than the text around it; ``block.else`` the same unless it is
   an if of its own;
-- ``ternary``, ``return``, ``boolean``: for NPath, see `_npath`, with one capture for each statement there.
+- ``ternary``, ``return``, ``boolean``: for NPath, see `_npath`, with one capture for each statement there;
+- ``called``, ``method`` and their kin: for calls of a function by itself, see `_recursion`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from typing import Protocol, runtime_checkable
 import tree_sitter
 
 from sonde.languages._kept import Kept
-from sonde.languages._leaves import Leaf, ParsedText, nested
+from sonde.languages._leaves import Leaf, nested
+from sonde.languages._recursion import count_recursion
 from sonde.languages._treesitter import TreeSitterLanguage
 
 Captured = Mapping[str, list[tree_sitter.Node]]
@@ -71,8 +72,13 @@ class Metrics(Protocol):
         """Nodes on the longest way from the function's own node down to a leaf of its syntax tree."""
         ...
 
-    def patterns(self, text: str) -> Mapping[str, int]:
-        """How often structural patterns occur, see `PATTERNS`."""
+    def patterns(self, text: str, *, method: bool = False) -> Mapping[str, int]:
+        """How often structural patterns occur, see `PATTERNS`.
+
+        Args:
+            text: The text.
+            method: Whether a text that is one function was taken out of a class.
+        """
         ...
 
 
@@ -86,16 +92,18 @@ class MetricsFile:
     Attributes:
         operators: For a parent kind, what its leaves are as operators: a sign, or empty for none. Other
             leaves are operators if the language's tokens say so.
+        names_ignore_case: Whether functions are called in whatever case.
     """
 
     operators: Mapping[str, Mapping[str, str]]
+    names_ignore_case: bool = False
 
 
 def read_table(language: TreeSitterLanguage) -> MetricsFile:
     """Read a language's `metrics.toml`."""
     raw = language.table("metrics")
     return MetricsFile(
-        operators=raw.get("operators", {}),
+        operators=raw.get("operators", {}), names_ignore_case=raw.get("names_ignore_case", False)
     )
 
 
@@ -199,9 +207,9 @@ class MetricsOf:
         functions = outermost(self.captured(text).get("function", []))
         return deepest(functions[0] if len(functions) == 1 else self.reading(text).root)
 
-    def patterns(self, text: str) -> Mapping[str, int]:
+    def patterns(self, text: str, *, method: bool = False) -> Mapping[str, int]:
         """Loops in a loop, ifs in a loop, returns before the end, calls of the function by its name."""
-        reading, found = self.reading(text), self.captured(text)
+        found = self.captured(text)
         loops, ifs = found.get("structure.loop", []), found.get("structure.if", [])
         functions = outermost(found.get("function", []))
         returns = self.own(text, found.get("return", []))
@@ -213,7 +221,14 @@ class MetricsOf:
             "nested_loop": sum(any(inside(other, loop) for other in loops) for loop in loops),
             "if_in_loop": sum(any(inside(loop, one) for loop in loops) for one in ifs),
             "early_return": sum(node.id not in last for node in returns),
-            "recursion": _recursion(reading, found, functions),
+            "recursion": count_recursion(
+                self.language,
+                text,
+                found,
+                functions,
+                method=method,
+                ignore_case=self.table.names_ignore_case,
+            ),
         }
 
     def _capture(self, text: str) -> Captured:
@@ -280,18 +295,6 @@ class Cover:
         """Whether one of the nodes covers another node."""
         place = bisect_right(self._starts, node.start_byte) - 1
         return place >= 0 and holds(self._nodes[place], node)
-
-
-def _recursion(reading: ParsedText, found: Captured, functions: list[tree_sitter.Node]) -> int:
-    """Calls of a function by its name, of the same kind as the name where the query captures names."""
-    called = found.get("called", [])
-    if "function.name" not in found:
-        named = (one.child_by_field_name("name") for one in functions)
-        names = {reading.text(name) for name in named if name is not None}
-        return sum(reading.text(node) in names for node in called)
-    bodies = Cover([body for one in functions if (body := one.child_by_field_name("body")) is not None])
-    own = {(name.type, reading.text(name)) for name in found["function.name"] if not bodies.holds(name)}
-    return sum((node.type, reading.text(node)) in own for node in called)
 
 
 def _apart(found: Captured) -> list[tree_sitter.Node]:

@@ -29,6 +29,13 @@ _BY_ROLE = {
 }
 
 
+_LABELS = frozenset({"label_name", "statement_identifier"})
+_LABELLED = frozenset(
+    {"labeled_statement", "named_label_statement", "break_statement", "continue_statement", "goto_statement"}
+)
+"""Kinds of the labels of jumps, and of the statements whose direct names are labels."""
+
+
 class Tagged(NamedTuple):
     """A token with its class; characters of the text."""
 
@@ -123,7 +130,7 @@ class TaggingOf:
         roles = self.roles(text)
         found: list[Tagged] = []
         for place, leaf in enumerate(listed):
-            if leaf.kind in self.kinds:
+            if leaf.kind in self.kinds and not _is_label(leaf, roles.get(leaf.start, "")):
                 label = (
                     "IDP" if leaf.start in packages else self.named(listed, place, roles.get(leaf.start, ""))
                 )
@@ -174,6 +181,11 @@ class TaggingOf:
         if leaf.kind in self.kinds:
             return self.tables.words.get(leaf.text, "")
         return self.tables.classes.get(leaf.kind, "")
+
+
+def _is_label(leaf: Leaf, role: str) -> bool:
+    """Return whether a name is the label of a jump, which names none of the four."""
+    return leaf.kind in _LABELS or (leaf.parent in _LABELLED and not role)
 
 
 def follows(listed: tuple[Leaf, ...], place: int, text: str) -> bool:

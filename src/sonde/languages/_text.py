@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_LONE_RETURNS = re.compile(rb"\r(?!\n)")
 
 # What no grammar here sees: Unicode blanks, and the byte order mark and joiners that grammars skip as well.
 _BLANKS = np.zeros(0x10000, np.bool_)
@@ -30,19 +31,21 @@ def line_breaks(text: str, start: int, stop: int) -> int:
 
 
 def plain_breaks(text: str) -> str:
-    r"""A text whose lines end with ``\n``."""
+    r"""Return a text whose lines all end with ``\n``."""
     return _BREAK.sub("\n", text)
 
 
 def encode(text: str) -> bytes:
     """The UTF-8 that a parser is given, one valid sequence a character.
 
-    A lone surrogate has no UTF-8; U+FFFD stands for it, which takes three bytes as well.
+    A lone surrogate has no UTF-8; U+FFFD stands for it, which takes three bytes as well. A carriage return by
+    itself ends a line, which not every grammar knows; a line feed stands for it.
     """
     try:
-        return text.encode("utf-8")
+        data = text.encode("utf-8")
     except UnicodeEncodeError:
-        return _SURROGATES.sub("\ufffd", text).encode("utf-8")
+        data = _SURROGATES.sub("\ufffd", text).encode("utf-8")
+    return _LONE_RETURNS.sub(b"\n", data) if b"\r" in data else data
 
 
 @dataclass(frozen=True, slots=True, eq=False)

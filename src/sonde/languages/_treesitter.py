@@ -23,7 +23,7 @@ from sonde.languages._leaves import Leaf, ParsedText, leaves, read
 from sonde.languages._locals import Locals, locals_of, unbound
 from sonde.languages._parse import columns, node_rows
 from sonde.languages._settings import Settings, has_table, read_settings, read_table
-from sonde.languages._text import EncodedText
+from sonde.languages._text import EncodedText, plain_breaks
 from sonde.languages._tokens import code_tokens
 from sonde.languages._tree import Call, CodeTokens, Construct, Definition, Function, Tree
 
@@ -57,6 +57,8 @@ class TreeSitterLanguage:
         """The tokens as a lexer lists them: no comments, no layout, a string is one; for facets."""
         self.locals: Callable[[str], Locals] = Kept(self._locals)
         """What binds names in a function and what refers to them; for facets."""
+        self.unbound: Callable[[str], frozenset[int]] = Kept(self._unbound_in)
+        """First bytes of a function's names that mean no variable; for facets."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _member, (self._package,)
@@ -99,7 +101,9 @@ class TreeSitterLanguage:
     def functions(self, text: str) -> tuple[Function, ...]:
         """Definitions with no enclosing function, methods included, in text order."""
         found, source = self._sites(text)
-        return _definitions.functions(found, source, self._docstring)
+        return _definitions.functions(
+            found, source, lambda written: self._docstring(plain_breaks(written))
+        )
 
     def definitions(self, text: str) -> tuple[Definition, ...]:
         """Every named definition, nested ones included, in text order."""
@@ -171,6 +175,9 @@ class TreeSitterLanguage:
     def _locals(self, text: str) -> Locals:
         return locals_of(self.grammar, self.reading(text).root)
 
+    def _unbound_in(self, text: str) -> frozenset[int]:
+        return unbound(self.locals(text), ordered=self.settings.declared_first)
+
     def _leaves(self, text: str) -> tuple[Leaf, ...]:
         rules = self.settings.tokens
         return self.leaves_of(self.reading(text), without=rules.comments | rules.layout)
@@ -194,7 +201,7 @@ def _construct_spans(
 ) -> tuple[Construct, ...]:
     """The labelled spans, each once, by start and outer before inner; empty spans are left out."""
     found = {
-        (node.start_byte, -node.end_byte, label)
+        (node.start_byte, -_visible_end(node, source), label)
         for label, nodes in captures
         for node in nodes
         if node.end_byte > node.start_byte
@@ -203,3 +210,9 @@ def _construct_spans(
         Construct(label, source.at(start), source.at(-negative_end))
         for start, negative_end, label in sorted(found)
     )
+
+
+def _visible_end(node: tree_sitter.Node, source: EncodedText) -> int:
+    """Return the last byte of a node, without the carriage return of a line end that a comment may hold."""
+    end = node.end_byte
+    return end - 1 if source.data[end - 1 : end + 1] == b"\r\n" else end

@@ -4,6 +4,7 @@ from sonde.base.registry import Registry
 from sonde.tasks._repository import importing, needs_imports, repositories
 from sonde.tasks._task import (
     LABEL_SCHEMA,
+    AccountingTask,
     CorpusTask,
     DrawingTask,
     Repository,
@@ -47,6 +48,7 @@ __all__ = [
     "PICKED",
     "TASKS",
     "TRANSFORM_VERSION",
+    "AccountingTask",
     "CorpusTask",
     "Dataset",
     "DrawingTask",

@@ -27,6 +27,9 @@ _PER_TYPE = 400
 _WEIGHT = 50
 """Examples of one token type that are gathered, and that count when types are dealt to splits."""
 
+_ENOUGH = 20
+"""Examples below which a class is left out where a task does not need all: the others would shrink to it."""
+
 _UNCOUNTED = -1
 
 ITEMS_FOR_TOKENS = 20_000
@@ -228,7 +231,8 @@ def _balanced_types(found: _PlacesOfTypes, asked: DatasetRequest, unlabelled: in
     A token type is not in one split of a corpus alone, so types are dealt anew where clusters are not.
     """
     totals = Counter({label: sum(map(len, types.values())) for label, types in found.items()})
-    labels = _classes(totals, asked)
+    every = getattr(asked.task, "needs_every_class", True)
+    labels = _classes(totals, asked, every=every)
     weights: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for label, types in found.items():
         for surface, places in types.items():
@@ -243,6 +247,15 @@ def _balanced_types(found: _PlacesOfTypes, asked: DatasetRequest, unlabelled: in
         for name, of_class in chosen.items()
     }
     drawn = SplitExamples(report={"no label": unlabelled, "found": dict(totals)})
+    if not every:
+        for enough in (_ENOUGH, SMALLEST):
+            able = [label for label in labels if _most(held, label, enough) >= enough]
+            if len(able) > 1:
+                labels = able
+                break
+        missing = set(classes_of(asked.task, asked.mode, asked.quirks)).difference(labels)
+        drawn.report["classes left out"] = sorted(missing)
+        held = {name: {label: of_class[label] for label in labels} for name, of_class in held.items()}
     for name, size in split_sizes(_number(held, labels, asked)).items():
         for label in labels:
             places = islice(_types_in_turns(chosen[name][label], asked.seed), size)
@@ -285,13 +298,25 @@ def _number(held: Mapping[str, Mapping[str, int]], labels: Sequence[str], asked:
     )
 
 
-def _classes(counts: Counter[str], asked: DatasetRequest) -> tuple[str, ...]:
+def _most(held: Mapping[str, Mapping[str, int]], label: str, wanted: int) -> int:
+    """Return how many examples of a class the splits can give, at most as many as wanted."""
+    return largest({name: of_class[label] for name, of_class in held.items()}, wanted)
+
+
+def _classes(counts: Counter[str], asked: DatasetRequest, *, every: bool = True) -> Sequence[str]:
     """All classes of the task, or those that occur where it does not name them.
+
+    Args:
+        counts: How many examples of each class are found.
+        asked: What is wanted.
+        every: Whether all classes are needed; else those with too few examples are left out.
 
     Raises:
         InputError: A class has too few examples.
     """
     labels = classes_of(asked.task, asked.mode, asked.quirks) or tuple(sorted(counts))
+    if not every:
+        labels = tuple(label for label in labels if counts[label] >= SMALLEST)
     if len(labels) < 2:
         found = (
             f"all {counts.total():,} examples are of class {labels[0]!r}" if labels else "no example is found"
@@ -306,4 +331,4 @@ def _classes(counts: Counter[str], asked: DatasetRequest) -> tuple[str, ...]:
             f"task {asked.task.name!r} in {asked.language}: class {rare!r} has {counts[rare]} examples, "
             f"a data set needs {SMALLEST} or more; draw from more code"
         )
-    return tuple(labels)
+    return labels

@@ -80,10 +80,14 @@ class Measured(ItemLabels):
         A label that the item brings for this task is taken as it is.
         """
         asked = as_asked(self, mode, quirks)
-        value = float(asked.value(item.text, item.language))
+        value = float(asked.item_value(item))
         given = next((one.label for one in item.given if one.task.lower() == self.name), None)
         label = given if given is not None else asked.classes.of(value)
         return [(0, len(item.text), label, value)]
+
+    def item_value(self, item: Item) -> float:
+        """Return the number of an item, by its text unless a task asks for more of it."""
+        return self.value(item.text, item.language)
 
     @abstractmethod
     def value(self, text: str, language: str) -> float:

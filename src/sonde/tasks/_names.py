@@ -79,7 +79,9 @@ class NameUses:
             module and classes.
         files: Files read.
         stars: Star imports, whose names stay unbound.
-        unplaced: Relative imports that lead out of the corpus.
+        unplaced: Imports that no name is given to, such as relative ones that lead out of the corpus.
+        unplaced_in: The same by language.
+        without_imports: Files of languages whose imports name nothing, by language.
         statements: The import statements of each file that calls a name, in text order, by path.
     """
 
@@ -91,6 +93,8 @@ class NameUses:
     files: int = 0
     stars: int = 0
     unplaced: int = 0
+    unplaced_in: Counter[str] = field(default_factory=Counter)
+    without_imports: Counter[str] = field(default_factory=Counter)
     statements: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def users(self, name: Name) -> set[str]:
@@ -136,7 +140,9 @@ def gather(
         held[file.language].append(file)
     gathered = NameUses()
     for language in sorted(held):
-        if has_facet(language, "imports"):
+        if not has_facet(language, "imports"):
+            gathered.without_imports[language] += len(held[language])
+        else:
             _gather_language(held[language], language, within, propagate, gathered, spread)
     if not gathered.files:
         found = ", ".join(sorted(held)) or "no files"
@@ -192,6 +198,7 @@ def _gather_language(
         gathered.files += 1
         gathered.stars += len(found.stars)
         gathered.unplaced += found.unplaced
+        gathered.unplaced_in[language] += found.unplaced
         for one in found.imports:
             gathered.modules[language].update(_packages(one.written, member=one.member))
             if one.alias:

@@ -15,7 +15,7 @@ from typing import TypeVar
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item, NearDuplicateIndex, duplicate_tokens
 from sonde.corpora._spread import ONE, ItemChunk, Spread
-from sonde.languages import facet_of, has_facet
+from sonde.languages import LANGUAGES, facet_of, has_facet, parses
 from sonde.languages._edits import Edits
 from sonde.tasks._balance import SHARES
 
@@ -176,8 +176,14 @@ def _refusal(item: Item, edits: Edits | None) -> str:
     if edits is None:
         return ""
     if not edits.parses(item.text):
-        return "does not parse"
+        # A constructor of Java parses in its class, and by itself is no code that could be changed.
+        in_class = parses(item.language, item.text) and not _is_code(item)
+        return "constructor, which is no code by itself" if in_class else "does not parse"
     return "getter or setter" if edits.is_accessor(item.text) else ""
+
+
+def _is_code(item: Item) -> bool:
+    return not LANGUAGES.load(item.language).parse(item.text).has_error
 
 
 def _preference(item: Item, tokens: Mapping[str, int], seed: int) -> tuple[int, float, str]:

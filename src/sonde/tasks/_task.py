@@ -172,6 +172,17 @@ class CorpusTask(Protocol):
 
 
 @runtime_checkable
+class AccountingTask(CorpusTask, Protocol):
+    """A corpus task that says what it could not place."""
+
+    def collect_told(
+        self, files: Iterable[SourceFile], *, mode: str = "corrected"
+    ) -> tuple[Sequence[Mapping[str, Any]], Sequence[str]]:
+        """Return the rows of `CorpusTask.collect`, and a line on each kind of thing that is not in them."""
+        ...
+
+
+@runtime_checkable
 class RowTask(CorpusTask, Protocol):
     """A corpus task with a row an item, whatever the unit."""
 

@@ -60,7 +60,7 @@ def near_copies(files: pl.DataFrame, held_out: Sequence[str]) -> tuple[Copies, .
     """
     read = files.filter("seen_in_training")
     languages = tuple(sorted(read["language"].unique()))
-    texts = [file for name in held_out for file in read_files(name, languages, Intake())]
+    texts = [file for name in held_out for file in read_files(name, languages, Intake(keep_all=True))]
     known = _functions(iter(texts))
     if not known:
         return ()
@@ -72,7 +72,7 @@ def near_copies(files: pl.DataFrame, held_out: Sequence[str]) -> tuple[Copies, .
     trained = _functions(
         file
         for name in sorted(read["corpus"].unique())
-        for file in read_files(name, languages, Intake())
+        for file in read_files(name, languages, Intake(keep_all=True))
         if (row := rows.get((name, file.path))) is not None and row["hash"] == hash_text(file.text)
     )
     if trained:

@@ -125,7 +125,7 @@ def reserved_files(data: DataConfig, language: str) -> Iterator[SourceFile]:
     """What the training corpora have of a language under reserved names, as they would be trained on."""
     for corpus in data.corpora:
         if corpus.language == language:
-            for file in read_files(corpus.name, (language,), Intake()):
+            for file in read_files(corpus.name, (language,), Intake(keep_all=True)):
                 if reserved(file.cluster) and not _unwanted(file, corpus, data):
                     yield file
 

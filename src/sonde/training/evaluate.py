@@ -131,7 +131,7 @@ def sample_files(corpus: str, language: str, size: int) -> list[SourceFile]:
     Raises:
         InputError: The corpus holds no file of the language.
     """
-    chosen = first_files(read_files(corpus, (language,), Intake()), size)
+    chosen = first_files(read_files(corpus, (language,), Intake(keep_all=True)), size)
     if not chosen:
         raise InputError(f"corpus {corpus!r} holds no {language} file to evaluate on")
     return chosen

@@ -111,7 +111,7 @@ def _make_whole(recipe: Recipe, home: Path, report: Callable[[str], None]) -> No
 
 
 def _make(recipe: Recipe, home: Path, report: Callable[[str], None]) -> None:
-    intake = Intake()
+    intake = Intake(keep_all=True)
     documents = list(choose_documents(recipe.data, intake, report))
     breaks = _breaks(documents, intake) if recipe.objective == "pairs" else None
     if breaks is not None:

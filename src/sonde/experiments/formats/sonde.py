@@ -14,7 +14,10 @@ _PLACES = ("start", "end", "label", "value")
 
 
 class SondeForm:
-    """``{"id", "label", "value"}`` a row; spans add where they stand, data sets their split and text."""
+    """``{"id", "label", "value"}`` a row; spans add where they stand, data sets their split and text.
+
+    Raw rows say by ``path``, ``name`` and ``line`` which function of which file they are about.
+    """
 
     tasks: tuple[str, ...] = ()
     whole = False
@@ -34,7 +37,11 @@ def label_rows(task: Task, entries: Iterable[Labelled]) -> Iterator[dict[str, An
     for entry in entries:
         for row in entry.rows:
             line = _row(task, entry, row)
-            yield {**line, "split": entry.split, "text": entry.item.text} if entry.split else line
+            item = entry.item
+            if entry.split:
+                yield {**line, "split": entry.split, "text": item.text}
+            else:
+                yield {"id": line.pop("id"), "path": item.path, "name": item.name, "line": item.line, **line}
 
 
 def _row(task: Task, entry: Labelled, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,6 +35,8 @@ def facet(language: TreeSitterLanguage) -> GoImports:
 class GoImports(ImportsOf):
     """`sonde.languages._imports.Imports` for Go."""
 
+    unplaced_kind = "of packages outside of the standard library, or with a version"
+
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
         """See `Imports.read`; no types are inferred, so that nothing is propagated."""
         source, tree = self.language.syntax(text)

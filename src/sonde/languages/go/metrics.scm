@@ -27,5 +27,13 @@
 
 (return_statement) @return
 
-; A method is called through a value, whose type a query does not know: its recursion is not seen.
-(call_expression function: (identifier) @called)
+; A bare name means no method. A method is called through a value, whose type a query knows of the receiver alone.
+(method_declaration) @method
+(method_declaration receiver: (parameter_list (parameter_declaration name: (identifier) @receiver)))
+(call_expression function: [
+  (identifier) @called.bare
+  (index_expression operand: (identifier) @called.bare)
+  (selector_expression operand: (identifier) field: (field_identifier) @called.receiver)
+])
+; `f[int](n)` looks like a conversion.
+(type_conversion_expression type: (generic_type type: (type_identifier) @called.bare))

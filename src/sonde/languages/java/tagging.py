@@ -7,7 +7,6 @@ from sonde.languages._tagging import TaggingOf, follows, like_a_class, preceded
 from sonde.languages._treesitter import TreeSitterLanguage
 
 _DECLARING = frozenset({"import_declaration", "package_declaration", "scoped_identifier"})
-_LABELS = frozenset({"labeled_statement", "break_statement", "continue_statement"})
 
 
 class JavaTagging(TaggingOf):
@@ -55,8 +54,6 @@ class JavaTagging(TaggingOf):
             return "IDM"
         if leaf.parent in _DECLARING:
             return "IDC" if like_a_class(leaf.text) else ""
-        if leaf.parent in _LABELS and role == "":
-            return ""
         if like_a_class(leaf.text) and follows(listed, place, ".") and not preceded(listed, place, "this"):
             return "IDC"
         return "IDV"

@@ -33,6 +33,8 @@ def facet(language: TreeSitterLanguage) -> JavaScriptImports:
 class JavaScriptImports(ImportsOf):
     """`sonde.languages._imports.Imports` for JavaScript."""
 
+    unplaced_kind = "of files, and of packages whose names are no identifiers"
+
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
         """See `Imports.read`; what a call gives has no import of its own, so that nothing is propagated."""
         source, tree = self.language.syntax(text)

@@ -5,11 +5,21 @@
   (function_declaration) (generator_function_declaration) (function_expression) (generator_function)
   (arrow_function) (method_definition)
 ] @function
-(_ name: [(identifier) (property_identifier) (private_property_identifier)] @function.name parameters: (_))
-(_ [name: (_) @function.name property: (_) @function.name] value: [(function_expression) (arrow_function)])
+(_ name: [
+  (identifier) @function.bare
+  [(property_identifier) (private_property_identifier)] @function.member
+] parameters: (_))
+(variable_declarator
+  name: (identifier) @function.bare value: [(function_expression) (generator_function) (arrow_function)])
+(field_definition property: (_) @function.member value: [(function_expression) (generator_function) (arrow_function)])
+(pair key: (_) @function.member value: [(function_expression) (generator_function) (arrow_function)])
 (assignment_expression
-  left: [(identifier) @function.name (member_expression property: _ @function.name)]
-  right: [(function_expression) (arrow_function)])
+  left: [(identifier) @function.bare (member_expression property: _ @function.member)]
+  right: [(function_expression) (generator_function) (arrow_function)])
+; A property, taken out of its object.
+(labeled_statement
+  label: (_) @function.member
+  body: (expression_statement [(function_expression) (generator_function) (arrow_function)]))
 (class_static_block) @apart
 (field_definition) @apart
 
@@ -36,5 +46,5 @@
 
 (return_statement) @return
 
-(call_expression function: (identifier) @called)
-(call_expression function: (member_expression object: (this) property: (_) @called))
+(call_expression function: (identifier) @called.bare)
+(call_expression function: (member_expression object: (this) property: (_) @called.own))

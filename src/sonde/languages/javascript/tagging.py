@@ -28,10 +28,10 @@ class JavaScriptTagging(TaggingOf):
     def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
         """What ``new`` makes is a class, and a capital name before a dot or ``instanceof`` by convention.
 
-        Labels and the tags of HTML name nothing of these.
+        The tags of HTML name nothing of these.
         """
         leaf = listed[place]
-        if leaf.kind == "statement_identifier" or (leaf.parent in _TAGS and leaf.text.islower()):
+        if leaf.parent in _TAGS and leaf.text.islower():
             return ""
         first = place
         while preceded(listed, first, ".") and first > 1:

@@ -45,5 +45,14 @@
 
 (namespace_name (name) @module)
 (namespace_use_clause [(name) @type (qualified_name (name) @type .)])
+; In a list the word stands before the first name only.
 (namespace_use_clause type: "function" [(name) @call (qualified_name (name) @call .)])
+(namespace_use_declaration (namespace_use_clause type: "function")
+  (namespace_use_clause [(name) @call (qualified_name (name) @call .)]))
+(namespace_use_declaration type: "function" body: (namespace_use_group
+  (namespace_use_clause [(name) @call (qualified_name (name) @call .)])))
 (namespace_use_clause type: "const" [(name) @variable (qualified_name (name) @variable .)])
+(namespace_use_declaration (namespace_use_clause type: "const")
+  (namespace_use_clause [(name) @variable (qualified_name (name) @variable .)]))
+(namespace_use_declaration type: "const" body: (namespace_use_group
+  (namespace_use_clause [(name) @variable (qualified_name (name) @variable .)])))

@@ -63,9 +63,17 @@ def _imported(node: tree_sitter.Node, source: EncodedText) -> Iterator[Imported]
     before = [one for one in node.named_children if body is not None and one.type == "namespace_name"]
     around = [level for one in before for level in _levels(one)]
     at = source.at(node.start_byte), source.at(node.end_byte)
-    for clause in (node if body is None else body).named_children:
-        kind = clause.child_by_field_name("type") or node.child_by_field_name("type")
-        if clause.type != "namespace_use_clause" or (kind is not None and kind.type == "const"):
+    clauses = [
+        clause
+        for clause in (node if body is None else body).named_children
+        if clause.type == "namespace_use_clause"
+    ]
+    # Of a list the first name says what all are; of a group each may.
+    first = clauses[0].child_by_field_name("type") if clauses and body is None else None
+    shared = first or node.child_by_field_name("type")
+    for clause in clauses:
+        kind = clause.child_by_field_name("type") or shared
+        if kind is not None and kind.type == "const":
             continue
         alias = clause.child_by_field_name("alias")
         levels = [*around, *_levels(clause.named_children[0])]

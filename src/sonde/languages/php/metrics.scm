@@ -42,6 +42,11 @@
 
 (return_statement) @return
 
-(function_call_expression function: (name) @called)
-((member_call_expression object: (variable_name) @_own name: (name) @called) (#eq? @_own "$this"))
-(scoped_call_expression scope: (relative_scope ["self" "static"]) name: (name) @called)
+; A bare name means no method.
+(method_declaration) @method
+(function_call_expression function: (name) @called.bare)
+([
+  (member_call_expression object: (variable_name) @_own name: (name) @called.own)
+  (nullsafe_member_call_expression object: (variable_name) @_own name: (name) @called.own)
+] (#eq? @_own "$this"))
+(scoped_call_expression scope: (relative_scope ["self" "static"]) name: (name) @called.own)

@@ -1,6 +1,6 @@
 ; Which value goes into which variable; see `sonde.languages._flow`.
 
-(assignment left: (_) @target right: (_) @source)
+(assignment left: (_) @parallel right: (_) @source)
 (augmented_assignment left: (_) @target right: (_) @source)
 (for_statement left: (_) @target right: (_) @source)
 (for_in_clause left: (_) @target right: (_) @source)

@@ -37,10 +37,20 @@
 (pattern_list [(identifier) @local.definition.variable (list_splat_pattern (identifier) @local.definition.variable)])
 (tuple_pattern [(identifier) @local.definition.variable (list_splat_pattern (identifier) @local.definition.variable)])
 (list_pattern [(identifier) @local.definition.variable (list_splat_pattern (identifier) @local.definition.variable)])
-(with_item value: (as_pattern alias: (as_pattern_target [
-  (identifier) @local.definition.variable
-  (tuple (identifier) @local.definition.variable)
-  (list (identifier) @local.definition.variable)
+; The grammar takes the target of a `with` for an expression; a list in a list in a list is the deepest looked at.
+(as_pattern_target (identifier) @local.definition.variable)
+(as_pattern_target (parenthesized_expression (identifier) @local.definition.variable))
+(as_pattern_target [
+  (tuple [(identifier) @local.definition.variable (list_splat (identifier) @local.definition.variable)])
+  (list [(identifier) @local.definition.variable (list_splat (identifier) @local.definition.variable)])
+])
+(as_pattern_target (_ [
+  (tuple [(identifier) @local.definition.variable (list_splat (identifier) @local.definition.variable)])
+  (list [(identifier) @local.definition.variable (list_splat (identifier) @local.definition.variable)])
+]))
+(as_pattern_target (_ (_ [
+  (tuple [(identifier) @local.definition.variable (list_splat (identifier) @local.definition.variable)])
+  (list [(identifier) @local.definition.variable (list_splat (identifier) @local.definition.variable)])
 ])))
 (except_clause value: (as_pattern alias: (as_pattern_target (identifier) @local.definition.exception)))
 (named_expression name: (identifier) @local.definition.expression)

@@ -36,9 +36,19 @@
 
 (return_statement) @return
 
-(call function: (identifier) @called)
-((call function: (attribute object: (identifier) @_own attribute: (identifier) @called))
-  (#any-of? @_own "self" "cls"))
+; A bare name means no method. One that stands by itself is known by its decorator or its first parameter.
+(class_definition body: (block [
+  (function_definition) @method
+  (decorated_definition definition: (function_definition) @method)
+]))
+((decorated_definition (decorator (identifier) @_kind) definition: (function_definition) @method)
+  (#any-of? @_kind "staticmethod" "classmethod" "property"))
+((function_definition
+  parameters: (parameters . [(identifier) @_first (typed_parameter . (identifier) @_first)])) @method
+  (#any-of? @_first "self" "cls" "mcs"))
+(call function: (identifier) @called.bare)
+((call function: (attribute object: (identifier) @_own attribute: (identifier) @called.own))
+  (#any-of? @_own "self" "cls" "mcs"))
 
 (if_statement) @path
 (elif_clause) @path

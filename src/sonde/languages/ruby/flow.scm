@@ -1,6 +1,6 @@
 ; Which value goes into which variable; see `sonde.languages._flow`.
 
-(assignment left: (_) @target right: (_) @source)
+(assignment left: (_) @parallel right: (_) @source)
 (operator_assignment left: (_) @target right: (_) @source)
 (for pattern: (_) @target value: (_) @source)
 (match_pattern value: (_) @source pattern: (_) @target)

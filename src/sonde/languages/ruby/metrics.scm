@@ -36,5 +36,7 @@
 
 (return) @return
 
-(call !receiver method: (identifier) @called)
-(call receiver: (self) method: (identifier) @called)
+(call !receiver method: (_) @called)
+(call receiver: (self) method: (_) @called)
+; Without arguments, a name that means no variable.
+(identifier) @called.unbound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sonde.corpora import Item
 from sonde.papers.declared import lines
-from sonde.tasks.bugs.function_docstring import FunctionDocstring
+from sonde.tasks.bugs.function_docstring import FunctionDocstring, first_line
 
 
 class GlobalPermutation(FunctionDocstring):
@@ -15,6 +15,10 @@ class GlobalPermutation(FunctionDocstring):
     def permuted_in(self, split: str) -> str:
         """All of them together."""
         return ""
+
+    def summary(self, item: Item) -> str:
+        """Return the first line, whatever it says."""
+        return first_line(item)
 
     def unchanged(self, item: Item, other: Item) -> bool:
         """Whether the permutation leaves the function where it is."""

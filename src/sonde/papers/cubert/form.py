@@ -10,13 +10,14 @@ from sonde.corpora import Item
 from sonde.experiments.formats._form import Labelled
 from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs
+from sonde.languages._documentation import summary_line
 from sonde.languages._program import Program
 from sonde.papers.cubert.subtokens import masked
 from sonde.tasks import Task
 from sonde.tasks._bugs import AS_WRITTEN
 from sonde.tasks._misuse import pointers
 from sonde.tasks.bugs.exception_type import HOLE
-from sonde.tasks.bugs.function_docstring import summary
+from sonde.tasks.bugs.function_docstring import first_line
 
 _DATASET = "dataset/sonde"
 _PUBLISHED = "dataset/"
@@ -68,7 +69,7 @@ def _exception(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
 def _documented(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
     if row.get("other_start") is None:
         function = facet_of(item.language, "bugs", Bugs).undocumented(item.text).rstrip()
-        words = summary(item)
+        words = summary_line(item.docstring) or first_line(item)
     else:
         function = item.text[row["start"] : row["end"]]
         words = item.text[row["other_start"] : row["other_end"]]

@@ -1,19 +1,21 @@
 """Which APIs a corpus calls, by their fully qualified names (INK, section 3.1).
 
 A row a distinct name. Whole files are read, so a corpus of single functions has few names: a function's
-imports stand outside it.
+imports stand outside it. What imports no name is given to is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import polars as pl
 
 from sonde.corpora import SourceFile
+from sonde.languages import facet_of
+from sonde.languages._imports import Imports, ImportsOf
 from sonde.results.columns import Columns, schema_of
-from sonde.tasks._names import Name, gather
+from sonde.tasks._names import Name, NameUses, gather
 
 NAMES_COLUMNS: Columns = {
     "name": (pl.String, "fully qualified"),
@@ -41,6 +43,13 @@ class ApiNames:
         """The rows of `names_table`; no mode changes them."""
         return names_table(files).to_dicts()
 
+    def collect_told(
+        self, files: Iterable[SourceFile], *, mode: str = "corrected"
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """The rows, and what is not in them."""
+        uses = gather(files)
+        return _table(uses).to_dicts(), list(_told(uses))
+
 
 def names_table(
     files: Iterable[SourceFile], *, within: str = "file", propagate: bool = False
@@ -56,9 +65,26 @@ def names_table(
         UsageError: ``within`` is neither.
         InputError: No file is of a language that has imports.
     """
-    names = gather(files, within=within, propagate=propagate).names.values()
-    table = pl.DataFrame([_row(name) for name in names], schema=dict(NAMES_SCHEMA), orient="row")
+    return _table(gather(files, within=within, propagate=propagate))
+
+
+def _table(uses: NameUses) -> pl.DataFrame:
+    rows = [_row(name) for name in uses.names.values()]
+    table = pl.DataFrame(rows, schema=dict(NAMES_SCHEMA), orient="row")
     return table.sort("calls", "name", "kind", "language", descending=[True, False, False, False])
+
+
+def _told(uses: NameUses) -> Iterator[str]:
+    """Yield what has no name, by language."""
+    for language, count in sorted(uses.unplaced_in.items()):
+        if count:
+            facet = facet_of(language, "imports", Imports)
+            kind = getattr(facet, "unplaced_kind", ImportsOf.unplaced_kind)
+            yield f"{count:,} import{'s' * (count > 1)} in {language} without names: {kind}"
+    if uses.stars:
+        yield f"{uses.stars:,} star import{'s' * (uses.stars > 1)} without names: what they bind is not known"
+    for language, count in sorted(uses.without_imports.items()):
+        yield f"{count:,} file{'s' * (count > 1)} in {language} without names: its imports bind none"
 
 
 def _row(name: Name) -> tuple[object, ...]:

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
 
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
 from sonde.corpora._spread import Spread
 from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs
+from sonde.languages._documentation import summary_line
 from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice
 from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._pool import Pool
 from sonde.tasks._published import as_asked
+from sonde.tasks._task import Repository
 
 INCORRECT = "Incorrect"
 
 
 class FunctionDocstring(BugTask):
-    """A function without its documentation, beside the first line of its own or of another function's.
+    """A function without its documentation, beside the summary of its own or of another function's.
+
+    The summary is the first line of documentation that says something in words; functions that only inherit
+    theirs, or list parameters, have none.
 
     The text of an example is the function and, on a line of its own behind it, the summary: the labelled
     stretch is the function, the other one the summary. Whose summary a function gets falls by a permutation
@@ -29,7 +36,7 @@ class FunctionDocstring(BugTask):
 
     name = "function_docstring"
     labels = (CORRECT, INCORRECT)
-    version = "2"
+    version = "3"
     target = "pair"
 
     def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
@@ -38,7 +45,18 @@ class FunctionDocstring(BugTask):
 
     def as_written(self, item: Item) -> tuple[int, int, str | None]:
         """Documented code is correct."""
-        return 0, len(item.text), CORRECT if summary(item) else None
+        return 0, len(item.text), CORRECT if self.summary(item) else None
+
+    def label_rows(
+        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: AbstractSet[str]
+    ) -> list[tuple[Any, ...]]:
+        """See `BugTask.label_rows`; what a paper published may take other words for a summary."""
+        asked = as_asked(self, mode, quirks)
+        return BugTask.label_rows(asked, item, repositories, mode=mode, quirks=quirks)
+
+    def summary(self, item: Item) -> str:
+        """Return the summary of a function's documentation; empty where it has none."""
+        return summary_line(item.docstring)
 
     def drawn(
         self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: Spread
@@ -48,7 +66,7 @@ class FunctionDocstring(BugTask):
         task = as_asked(self, asked.mode, asked.quirks)
         groups: dict[str, list[Item]] = defaultdict(list)
         for item in pool.items:
-            if summary(item):
+            if task.summary(item):
                 groups[task.permuted_in(sides[item.cluster])].append(item)
         others: dict[str, Item] = {}
         for items in groups.values():
@@ -58,7 +76,8 @@ class FunctionDocstring(BugTask):
         for item in pool.items:
             other = others.get(item.item_id)
             # A function that the permutation leaves where it is has no other summary.
-            yield item, () if other is None or task.unchanged(item, other) else pair(item, other, bugs)
+            made = () if other is None or task.unchanged(item, other) else task.pair(item, other, bugs)
+            yield item, made
 
     def permuted_in(self, split: str) -> str:
         """The functions among which summaries are permuted, given the split of one of them."""
@@ -66,22 +85,21 @@ class FunctionDocstring(BugTask):
 
     def unchanged(self, item: Item, other: Item) -> bool:
         """Whether another function's summary is no other summary."""
-        return summary(other) == summary(item)
+        return self.summary(other) == self.summary(item)
+
+    def pair(self, item: Item, other: Item, bugs: Bugs) -> tuple[BugExample, BugExample]:
+        """Return a function with its own summary and with another function's."""
+        function = bugs.undocumented(item.text).rstrip()
+        place = f"{other.repository}/{other.path} {other.name}"
+        return (
+            _variant(CORRECT, function, self.summary(item), "original"),
+            _variant(INCORRECT, function, self.summary(other), f"docstring of {place}"),
+        )
 
 
-def summary(item: Item) -> str:
-    """The first line of a function's documentation; empty where it has none."""
+def first_line(item: Item) -> str:
+    """Return the first line of a function's documentation, whatever it says."""
     return item.docstring.strip().partition("\n")[0].strip()
-
-
-def pair(item: Item, other: Item, bugs: Bugs) -> tuple[BugExample, BugExample]:
-    """A function with its own summary and with another function's."""
-    function = bugs.undocumented(item.text).rstrip()
-    place = f"{other.repository}/{other.path} {other.name}"
-    return (
-        _variant(CORRECT, function, summary(item), "original"),
-        _variant(INCORRECT, function, summary(other), f"docstring of {place}"),
-    )
 
 
 def _variant(label: str, function: str, words: str, edit: str) -> BugExample:

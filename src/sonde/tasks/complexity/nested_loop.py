@@ -1,4 +1,4 @@
-"""Does a loop stand inside a loop? The number is that of loops that hold another."""
+"""Does a loop stand inside a loop? The number is that of loops in another."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sonde.tasks._measured import Pattern
 
 
 class NestedLoop(Pattern):
-    """Loops that hold loops."""
+    """Loops in loops."""
 
     name = "nested_loop"
 

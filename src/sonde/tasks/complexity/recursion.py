@@ -1,19 +1,28 @@
 """Does the function call itself by its name?
 
 Bare or through the object itself: ``f()``, and ``this.f()`` in Java, ``self.f()`` and ``cls.f()`` in
-Python. Calls through another object go by the same name to what nobody knows here, and overloads of Java
-count as the same.
+Python, ``t.f()`` in Go where ``t`` is the receiver. In Python, Go, JavaScript and PHP a bare ``f()`` in a
+method means another function and does not count; in Java and Ruby it calls the method. Names that mean a
+parameter, a variable or a function inside do not count. Calls through another object go by the same name to
+what nobody knows here, and overloads of Java count as the same.
 """
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Pattern
+from sonde.corpora import Item
+from sonde.tasks._measured import Pattern, metrics
 
 
 class Recursion(Pattern):
     """Calls of itself."""
 
     name = "recursion"
+    version = "2"
+
+    def item_value(self, item: Item) -> float:
+        """Return the number of calls; the qualified name of an item says whether it stands in a class."""
+        method = item.unit == "function" and "." in item.name
+        return metrics(item.language).patterns(item.text, method=method)[self.name]
 
 
 task = Recursion()

@@ -1,4 +1,8 @@
-"""Which language-neutral constructs a span of code is: loops, conditions, calls, docstrings and the like."""
+"""Which language-neutral constructs a span of code is: loops, conditions, calls, docstrings and the like.
+
+A data set has the constructs of which the code has enough, each in several spellings: no language has all of
+them, code that parses has no error, and a jump is hardly ever written in more than two ways.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,18 @@ from sonde.tasks._task import ItemLabels, LabelRow, Repository
 
 
 class Constructs(ItemLabels):
-    """Labels every construct of an item; spans nest and may overlap."""
+    """Labels every construct of an item; spans nest and may overlap.
+
+    Attributes:
+        needs_every_class: Whether a data set that lacks a class is refused.
+    """
 
     name = "constructs"
     version = "1"
     target = "span"
     labels = CONSTRUCT_LABELS
     needs_repository = False
+    needs_every_class = False
 
     def label_rows(
         self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]

@@ -4,7 +4,7 @@ The marked places are the declarations of two variables of different names, ever
 where one is computed from the other in either direction, by one assignment (also of a loop, a ``with``, a
 declaration) or several through other variables. The order of statements, calls that change what they are
 given, and fields of objects are not looked at; what a statement writes through ``a.b`` or ``a[i]`` goes
-into ``a``.
+into ``a``, and in ``x, y = a, b`` only ``a`` into ``x``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ class DataDependency(VariablePairs):
     """Whether one variable is computed from another."""
 
     name = "data_dependency"
+    version = "2"
     facet = "dependencies"
     labels = ("NO", "YES")
 

@@ -241,6 +241,7 @@ def test_an_adapter_over_fewer_bits_stands_beside_the_weights(saved: Saved, adap
         "quantised": "",
         "adapter": "beside the weights",
         "device": "cpu",
+        "tokenizer": "TokenizersBackend, as its tokenizer.json",
     }
     base = numbers(sonde.load_model(str(saved("llama")), quantise="4bit", device="cpu"))
     whole = numbers(load_model(spec_of(str(merged))))

@@ -79,7 +79,7 @@ def gguf_file(spec: ModelSpec) -> Path | None:
         UnknownNameError: There is no such file.
     """
     bare, _ = split_revision(split_family(spec.name)[1])
-    named = Path(bare).expanduser()
+    named = expand_home(bare)
     if not spec.gguf:
         if named.suffix != SUFFIX or named.is_dir():
             return None

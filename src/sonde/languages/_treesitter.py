@@ -101,9 +101,7 @@ class TreeSitterLanguage:
     def functions(self, text: str) -> tuple[Function, ...]:
         """Definitions with no enclosing function, methods included, in text order."""
         found, source = self._sites(text)
-        return _definitions.functions(
-            found, source, lambda written: self._docstring(plain_breaks(written))
-        )
+        return _definitions.functions(found, source, lambda written: self._docstring(plain_breaks(written)))
 
     def definitions(self, text: str) -> tuple[Definition, ...]:
         """Every named definition, nested ones included, in text order."""

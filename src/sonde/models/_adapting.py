@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from collections import Counter
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +21,9 @@ from sonde.models._quiet import one_line
 from sonde.models._resolve import Location, content_hash, files_hash, hub_name, locate
 
 CONFIG, WEIGHTS, PICKLED = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
+
+_TRIAL = 16
+"""Subwords on which a merged adapter is held against the same beside the weights."""
 
 _PROMPTS = frozenset({"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CARTRIDGE"})
 """Kinds that stand before a text in the place of subwords, and so shift every position."""
@@ -190,8 +194,13 @@ def adapted(spec: ModelSpec, model: Any, *, merge: bool) -> Any:
                 folder, "default", torch_device=str(model.device), autocast_adapter_dtype=False
             )
             lost = [*told.missing_keys, *told.unexpected_keys]
-            if not lost and merge and hasattr(wrapped.base_model, "merge_and_unload"):
-                return wrapped.merge_and_unload(safe_merge=True)
+            if (
+                not lost
+                and merge
+                and hasattr(wrapped.base_model, "merge_and_unload")
+                and not _is_shared(model)
+            ):
+                return _merged(wrapped)
     except Exception as error:
         raise InputError(
             f"model {spec.name!r}: adapter {spec.adapter!r} does not fit it: {one_line(error)}; name the "
@@ -203,6 +212,34 @@ def adapted(spec: ModelSpec, model: Any, *, merge: bool) -> Any:
             "two alone; name the base that it was trained over"
         )
     return wrapped.get_base_model()
+
+
+def _is_shared(model: Any) -> bool:
+    """Tell whether an adapter changes a weight that has another use, as tied embeddings have."""
+    names = Counter(id(weight) for _, weight in model.named_parameters(remove_duplicate=False))
+    changed = (module.base_layer for module in model.modules() if hasattr(module, "base_layer"))
+    return any(names[id(weight)] > 1 for layer in changed for weight in layer.parameters(recurse=False))
+
+
+def _merged(wrapped: Any) -> Any:
+    """Return a base with its adapter in the weights where it reads as before, else beside them."""
+    import torch
+
+    wrapped.eval()
+    words = min(_TRIAL, wrapped.get_input_embeddings().num_embeddings)
+    some = torch.arange(words, device=wrapped.device)[None]
+    given = {"input_ids": some}
+    if getattr(wrapped.config, "is_encoder_decoder", False):
+        given["decoder_input_ids"] = some
+    near = 1e-3 if wrapped.dtype == torch.float32 else 5e-2
+    with torch.inference_mode():
+        beside = wrapped(**given).logits.float()
+        wrapped.merge_adapter(safe_merge=True)
+        moved = (wrapped(**given).logits.float() - beside).abs().max()
+    if moved > near * (1 + beside.abs().max()):
+        wrapped.unmerge_adapter()
+        return wrapped.get_base_model()
+    return wrapped.unload()
 
 
 def is_merged(model: Any) -> bool:

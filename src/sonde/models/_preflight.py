@@ -20,6 +20,7 @@ from sonde.models._headers import read_header
 from sonde.models._resolve import locate
 from sonde.models._shapes import architectures, names_language_model
 from sonde.models._sizes import check_sizes
+from sonde.models._unused import unused_weights
 
 _VOCABULARIES = (
     *("tokenizer.json", "vocab.json", "vocab.txt", "merges.txt"),
@@ -166,16 +167,24 @@ def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any]) -> Contents:
             f"{about} its files lack {_some(lost)} of the head of {type(model).__name__} and hold others of "
             "it; name a checkpoint saved with its whole head"
         )
-    known = {_layerless(name.removeprefix(prefix)) for name in model.state_dict()}
-    more = sorted(
-        name
-        for name in report.get("unexpected_keys", ())
-        if (bare := _layerless(name.removeprefix(prefix))) in known and "#" in bare
+    # Of weights that were quantised before they were saved, their package knows what else the files hold.
+    unexpected = (
+        () if getattr(model.config, "quantization_config", None) else report.get("unexpected_keys", ())
     )
-    if more:
+    unused = unused_weights(model, unexpected)
+    known = {_layerless(name.removeprefix(prefix)) for name in model.state_dict()}
+    deeper = [
+        name for name in unused if "#" in (bare := _layerless(name.removeprefix(prefix))) and bare in known
+    ]
+    if deeper:
         raise InputError(
-            f"{about} its files hold {_some(more)}, of layers that its config.json does not have; name the "
+            f"{about} its files hold {_some(deeper)}, of layers that its config.json does not have; name the "
             "configuration that belongs to it"
+        )
+    if unused:
+        raise InputError(
+            f"{about} its files hold {_some(unused)}, which has no place in {type(model).__name__} as its "
+            "config.json describes it; without it the numbers would be another model's"
         )
     return Contents(head=not lost, tied=not head)
 

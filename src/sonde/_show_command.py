@@ -97,6 +97,8 @@ def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
     yield f"{read.model} reads {where}: {said}"
     if read.head:
         yield f"Its head: {read.head}"
+    if read.seen:
+        yield "It was trained on this function, so it may know it by heart."
     yield ""
     yield _coloured(found, read)
     yield ""

@@ -249,3 +249,14 @@ def test_the_page_stands_in_a_browser(tmp_path: Path, width: int, dark: bool) ->
         assert shown.evaluate("document.documentElement.scrollWidth") <= width
         shown.add_script_tag(content=AXE.read_text(encoding="utf-8"))
         assert shown.evaluate(VIOLATIONS) == []
+
+
+def test_a_model_that_was_trained_on_the_function_says_so(file: Path, tmp_path: Path, monkeypatch) -> None:
+    said = "It was trained on this function, so it may know it by heart."
+    given = ["show", str(file), "-m", "sonde/mini-decoder"]
+    assert said not in RUN.invoke(app, given).stdout
+    monkeypatch.setattr("sonde.facade.showing.seen_items", lambda name, ids: frozenset(ids))
+    page = tmp_path / "shown.html"
+    assert said in RUN.invoke(app, [*given, "-o", str(page)]).stdout
+    assert said in page.read_text(encoding="utf-8")
+    assert json.loads(RUN.invoke(app, [*given, "--json"]).stdout)["reads"][0]["seen"] is True

@@ -91,6 +91,19 @@ def test_a_number_without_a_control_is_no_verdict_and_says_so(tmp_path: Path) ->
     assert (found.figure(found.row), found.language) == ("1.25", "Java")
 
 
+@pytest.mark.parametrize(
+    ("objective", "subject"), [("pll", "Pseudo-log-likelihood"), ("infill", "What is filled in")]
+)
+def test_what_both_sides_are_known_of_is_not_called_surprisal(
+    objective: str, subject: str, tmp_path: Path
+) -> None:
+    bits = Score(
+        model="m", lens="surprisal", language="java", metric="bits_per_byte", value=0.74, ci_low=0.7,
+        ci_high=0.8, n=5000, n_clusters=40, effective_clusters=30.0, objective=objective,
+    )  # fmt: skip
+    assert answer(tmp_path, bits).verdict.startswith(f"{subject}: 0.74 [0.70, 0.80] bits per byte")
+
+
 def test_of_several_tasks_the_middle_one_stands_in_the_row_and_all_are_counted(tmp_path: Path) -> None:
     scores: list[Score] = []
     for task, value, low, high in (

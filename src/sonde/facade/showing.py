@@ -39,7 +39,7 @@ from sonde.lenses import LensSettings
 from sonde.lenses._words import put_together, whole_words, word_by_word
 from sonde.lenses.attention.words import FACET, Edges, read_item, subwords_of
 from sonde.lenses.surprisal.objective import objective_for
-from sonde.models import describe, load_model, settle, spec_of
+from sonde.models import describe, load_model, seen_items, settle, spec_of
 from sonde.tasks.syntax.syntax_relations import task as relations_task
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class Read:
         without: Why there is no attention, empty where there is.
         unscored: Why there is no surprisal, empty where there is.
         head: What its head is, where its configuration names no language model.
+        seen: Whether it was trained on this very function, as far as it says what it was trained on.
     """
 
     model: str
@@ -86,6 +87,7 @@ class Read:
     without: str = ""
     unscored: str = ""
     head: str = ""
+    seen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +195,7 @@ def _read(loaded: LoadedModel, chosen: NewFunction, name: str) -> Read:
         without=without,
         unscored=unscored,
         head=loaded.facts.get("head", ""),
+        seen=bool(seen_items(loaded.spec.name, [chosen.item.item_id])),
     )
 
 

@@ -79,6 +79,7 @@ def _read(shown: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
         "way": "" if read["unscored"] else WAYS[read["objective"]],
         "unscored": legible(read["unscored"]),
         "head": legible(read["head"]),
+        "seen": read["seen"],
         "worst": [
             {
                 "line": _line(shown, row["start"]),

@@ -54,6 +54,7 @@ class LensQuestion:
         paired: The metric of paired differences to controls, where it is none of those called gains.
         otherwise: What speaks in its place where the run lacks the metrics.
         outcome: Whether it is what the numbers of other lenses should foretell, over several models.
+        subjects: Who is measured where a row has another objective, by that.
     """
 
     subject: str
@@ -66,6 +67,11 @@ class LensQuestion:
     paired: str = ""
     otherwise: LensQuestion | None = None
     outcome: bool = False
+    subjects: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def subject_of(self, row: Row) -> str:
+        """Say who is measured by a row."""
+        return self.subjects.get(row.get("objective") or "", self.subject)
 
     @property
     def with_gains(self) -> list[str]:

@@ -185,21 +185,22 @@ def _tally(question: LensQuestion, tasks: Sequence[HeldAgainst]) -> str:
 
 def sentence_of(question: LensQuestion, one: HeldAgainst, control: str, scale: float) -> str:
     own, *other = _figures(one, scale)
+    subject = question.subject_of(one.row)
     # A share is of something; bits stand before what they are counted by.
     of = " of " if question.share else " "
     if one.control is None:
-        said = f"{question.subject}: {own}{of}{question.measure}"
+        said = f"{subject}: {own}{of}{question.measure}"
         return f"{said}; no verdict: {one.why}" if one.why else f"{said}, and no control to hold it against"
     against = f"{own} against {other[0]}{of}{question.measure}"
     if one.why:
-        return f"No verdict on {question.subject.lower()} against {control} ({one.why}): {against}"
+        return f"No verdict on {subject.lower()} against {control} ({one.why}): {against}"
     verb = {
         ABOVE: "beat",
         BELOW: "lose to",
         SLIGHT: "differ by less than matters from",
         LEVEL: "cannot be told from",
     }[one.kind]
-    return f"{question.subject} {verb} {control}: {against}"
+    return f"{subject} {verb} {control}: {against}"
 
 
 def _middle(question: LensQuestion, one: HeldAgainst, task: str, control: str, scale: float) -> str:

@@ -33,6 +33,13 @@ _METRICS = {
     "ece": ("Calibration error, points", 100.0, 1),
 }
 
+_PSEUDO, _FILLED = "pll", "infill"
+_BITS = {
+    _PSEUDO: "bits of pseudo-log-likelihood per byte",
+    _FILLED: "bits per byte that it fills in",
+}
+"""What a number is where both sides of a subword were seen."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
@@ -49,6 +56,7 @@ class Headline:
         shared: The same over what all models of the run cover; empty where that is all that this one read.
         behind: The same behind the text of the files before the items; empty where that was not asked for.
         caveat: Why it allows no verdict, empty where it allows one.
+        measure: What the number is.
     """
 
     value: str
@@ -61,6 +69,7 @@ class Headline:
     shared: str
     behind: str
     caveat: str
+    measure: str
 
 
 def headlines(run: RunData) -> list[Headline]:
@@ -82,6 +91,7 @@ def headlines(run: RunData) -> list[Headline]:
                     shared=_shared(run, row),
                     behind=_behind(run, row),
                     caveat=why_no_verdict(row),
+                    measure=_BITS.get(row["objective"], "bits per byte"),
                 )
             )
     return found
@@ -221,13 +231,13 @@ def _headline(run: RunData, found: list[Headline]) -> str:
     first = found[0]
     if len(found) == 1:
         corpus = f" from {first.corpus}" if first.corpus else ""
-        return f"{first.model} reads {first.language}{corpus} at {first.value} bits per byte"
+        return f"{first.model} reads {first.language}{corpus} at {first.value} {first.measure}"
     if len(found) <= 3:
         each = ", ".join(f"{one.model if run.several else one.language} at {one.value}" for one in found)
-        return f"{each} bits per byte"
+        return f"{each} {first.measure}"
     models, languages = len(run.models), len(run.languages)
     of = f"{models} model{'s' * (models > 1)} on {languages} language{'s' * (languages > 1)}"
-    return f"{of}, in bits per byte"
+    return f"{of}, in {first.measure}"
 
 
 class SurprisalTitle:
@@ -241,6 +251,7 @@ class SurprisalTitle:
         metrics=("bits_per_byte",),
         share=False,
         lower=True,
+        subjects={_PSEUDO: "Pseudo-log-likelihood", _FILLED: "What is filled in"},
         otherwise=LensQuestion(
             subject="Likelier originals",
             measure="minimal pairs",

@@ -26,7 +26,7 @@ _REASONS = 3
 _SLICE = 8_192
 _ROWS = {
     "number": pl.Int64,
-    "text": pl.Binary,
+    "text": pl.UInt64,
     "identifier": pl.String,
     "split": pl.String,
     "label": pl.String,
@@ -205,9 +205,9 @@ def _held(row: TableRow, columns: LabelColumns) -> tuple[Any, ...]:
     return row.number, _text_key(text, other), identifier, split, label, place.start, place.end
 
 
-def _text_key(text: str, other: str) -> bytes:
-    """What tells a text, or a pair, from all others."""
-    return bytes.fromhex(fingerprint(text, other))
+def _text_key(text: str, other: str) -> int:
+    """Tell a text, or a pair, from all others; of a million texts two share a number by a chance of 3e-8."""
+    return int(fingerprint(text, other)[:16], 16)
 
 
 def _shared(values: pl.Series) -> pl.Series:
@@ -224,36 +224,48 @@ def _repeated(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Find the rows that cannot be used since an earlier one can, and those that label an earlier row's text.
 
     Args:
-        rows: The rows that share their text or their id with another one.
+        rows: The rows that share their text or their id with another one, in their order.
 
     Returns:
         ``number, fault`` of the first kind and ``number, first`` of the second, `first` being the number of
         the text's first row.
     """
-    rows = rows.with_columns(pl.col("text").rank("dense"))
     renamed = _with_id_of_another(rows)
-    rows = rows.filter(~pl.col("number").is_in(renamed)).with_columns(
-        first=pl.col("number").first().over("text"), first_split=pl.col("split").first().over("text")
-    )
-    is_moved = pl.col("split") != pl.col("first_split")
-    moved = rows.filter(is_moved)["number"]
-    rows = rows.filter(~is_moved).with_columns(
-        labelled=pl.col("number").first().over("text", "start", "end"),
-        as_label=pl.col("label").first().over("text", "start", "end"),
-    )
-    again = rows.filter(pl.col("labelled") != pl.col("number")).select(
-        "number",
-        fault=pl.when(pl.col("label") == pl.col("as_label"))
-        .then(pl.lit("repeated row"))
-        .otherwise(pl.lit("text with two labels")),
-    )
+    rows = rows.filter(~pl.col("number").is_in(renamed))
+    first = _first_alike(rows, "text")
+    is_moved = rows["split"] != rows["split"].gather(first)
+    moved = rows["number"].filter(is_moved)
+    rows = rows.with_columns(first=rows["number"].gather(first)).filter(~is_moved)
+    labelled = _first_alike(rows, "text", "start", "end")
+    is_again = pl.Series(labelled != np.arange(rows.height))
+    again = rows.filter(is_again)
+    is_same = again["label"] == rows["label"].gather(labelled).filter(is_again)
+    faults = {
+        "id of an earlier row": renamed,
+        "text in two splits": moved,
+        "repeated row": again["number"].filter(is_same),
+        "text with two labels": again["number"].filter(~is_same),
+    }
     left = [
-        pl.DataFrame({"number": renamed}).with_columns(fault=pl.lit("id of an earlier row")),
-        pl.DataFrame({"number": moved}).with_columns(fault=pl.lit("text in two splits")),
-        again,
+        pl.DataFrame({"number": found}).with_columns(fault=pl.lit(fault)) for fault, found in faults.items()
     ]
-    rows = rows.filter((pl.col("labelled") == pl.col("number")) & (pl.col("first") != pl.col("number")))
+    rows = rows.filter(~is_again & (pl.col("first") != pl.col("number")))
     return pl.concat(left).sort("number"), rows.select("number", "first")
+
+
+def _first_alike(rows: pl.DataFrame, *columns: str) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    """Return for every row the place of the first one that has the same numbers in some columns."""
+    keys = [rows[name].to_numpy() for name in columns]
+    # A stable sort, so that the first of those alike comes first.
+    order = np.lexsort(keys)
+    begins = np.zeros(rows.height, bool)
+    begins[:1] = True
+    for key in keys:
+        begins[1:] |= key[order[1:]] != key[order[:-1]]
+    places = np.maximum.accumulate(np.where(begins, np.arange(rows.height), 0))
+    first = np.empty(rows.height, np.intp)
+    first[order] = order[places]
+    return first
 
 
 def _with_id_of_another(rows: pl.DataFrame) -> pl.Series:

@@ -145,7 +145,7 @@ def test_a_body_is_shown_without_surprisal(file: Path, tmp_path: Path) -> None:
     text = RUN.invoke(app, ["show", str(file), "-m", str(body), "--tree", "-o", str(page)]).stdout
     assert "no bits per byte: this encoder has no masked-LM head" in text
     assert text.replace(str(file), "").count("bits") == 1 and "Relations, by the head" in text
-    assert "No surprisal is shown: this encoder has no masked-LM head." in page.read_text(encoding="utf-8")
+    assert "No bits are shown: this encoder has no masked-LM head." in page.read_text(encoding="utf-8")
 
 
 def test_tied_embeddings_of_a_classifier_are_named(file: Path, tmp_path: Path) -> None:

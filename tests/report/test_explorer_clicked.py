@@ -74,6 +74,9 @@ def page(text: str, found: Sequence[Findings], models: int) -> str:
     read = {
         "bits_per_byte": 1.0, "objective": "causal", "tokens": [], "relations": [], "arcs": [],
         "without": "none",
+        "unscored": "",
+        "head": "",
+        "seen": False,
     }  # fmt: skip
     shown = {
         "file": "a.py", "name": "f", "line": 1, "language": language, "text": code, "others": [],

@@ -23,6 +23,9 @@ OUTCOMES: Mapping[str, str] = {
 }
 """What a comparison says of a number, in the words of page and terminal."""
 
+TOO_LITTLE = "too little data"
+"""What is said of a number that allows no verdict; its estimate stands beside it."""
+
 _COUNTED = {**OUTCOMES, "slight": "differ by less than matters", "alike": "without a difference that matters"}
 """The same of several numbers."""
 
@@ -60,7 +63,9 @@ def with_words(differences: pl.DataFrame) -> pl.DataFrame:
         about=parts,
         label=shown,
         dimension=_names().list.join(", "),
-        said=pl.col("outcome").replace(OUTCOMES),
+        said=pl.when((pl.col("outcome") == "undecided") & (pl.col("why") != ""))
+        .then(pl.lit(TOO_LITTLE))
+        .otherwise(pl.col("outcome").replace(OUTCOMES)),
         strength=(pl.col("difference") / pl.col("detectable")).abs(),
     )
 
@@ -120,9 +125,9 @@ def counts(differences: pl.DataFrame) -> list[dict[str, Any]]:
 
 def in_sentence(row: Mapping[str, Any]) -> str:
     """The counts of a lens in words, for example ``"3 better, 2 worse, 40 cannot be told"``."""
-    said = [f"{row[name]:,} {words}" for name, words in _COUNTED.items() if row[name] or name == "undecided"]
-    few = f", {row['no_verdict']:,} rest on too little for a verdict" if row["no_verdict"] else ""
-    return f"{', '.join(said)}{few}; of {row['compared']:,} numbers"
+    said = [f"{row[name]:,} {words}" for name, words in _COUNTED.items() if row[name]]
+    few = [f"{row['no_verdict']:,} with {TOO_LITTLE}"] if row["no_verdict"] else []
+    return f"{', '.join([*said, *few])}; of {row['compared']:,} numbers"
 
 
 def table(summary: str, rows: pl.DataFrame | Sequence[Row], *, several: bool, outcome: bool = True) -> Table:

@@ -133,23 +133,39 @@ def _of_lens(lens: str, model: str, rows: pl.DataFrame) -> ComparisonSection:
         if every.height <= TABLE_ROWS
         else (f"The first {TABLE_ROWS:,} of {every.height:,} numbers; comparison.parquet has all of them")
     )
-    slight = rows.filter(pl.col("outcome") == "slight").height
-    nothing = (
-        f"Nothing of this lens differs by as much as matters; {slight:,} numbers differ by less."
-        if slight
-        else "Nothing of this lens differs by more than chance allows; the table says what would be found."
-    )
     charted = shown.head(CHARTED) if shown.height else rest.head(_NOTHING)
     return ComparisonSection(
         name=slug(name),
         title=f"{about}: what got better and what got worse",
         caption=CAPTION,
         figure=Figure(
-            answer="" if shown.height else nothing,
+            answer="" if shown.height else _nothing_found(rows),
             charts=list(_charts(name, charted, several=False)),
             table=table(kept, every.head(TABLE_ROWS), several=False),
         ),
     )
+
+
+def _nothing_found(rows: pl.DataFrame) -> str:
+    """Say of a lens without a difference that matters what was found, and of how much too little is known."""
+    open_ones = rows.filter(pl.col("why") != "")
+    told, slight = rows.height - open_ones.height, rows.filter(pl.col("outcome") == "slight").height
+    if not told:
+        why = open_ones["why"].mode().sort()[0]
+        return (
+            f"Too little data for a verdict on any number of this lens ({why}); the table has the estimates."
+        )
+    of = (
+        f"Of the {told:,} numbers of this lens that allow a verdict none"
+        if open_ones.height
+        else "Nothing of this lens"
+    )
+    found = (
+        f"{of} differs by as much as matters; {slight:,} differ{'s' * (slight == 1)} by less."
+        if slight
+        else f"{of} differs by more than chance allows; the table says what would have been found."
+    )
+    return f"{found} {open_ones.height:,} more rest on too little data." if open_ones.height else found
 
 
 def _charts(name: str, rows: pl.DataFrame, *, several: bool) -> Iterator[Chart]:

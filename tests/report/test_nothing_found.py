@@ -1,0 +1,69 @@
+"""What a comparison says where nothing was found, held against the numbers that it speaks of."""
+
+from __future__ import annotations
+
+import itertools
+
+import polars as pl
+import pytest
+
+from sonde.report._comparison.sections import _nothing_found
+from sonde.results.changes import OUTCOMES, TOO_LITTLE, counts, in_sentence, with_words
+
+NOTHING = ("slight", "alike", "undecided")
+FEW = "8 effective clusters, a verdict needs 10"
+
+
+def rows(outcomes: tuple[str, ...], open_ones: int) -> pl.DataFrame:
+    """Differences with some outcomes, and others that allow no verdict."""
+    said = [*outcomes, *["undecided"] * open_ones]
+    return pl.DataFrame(
+        {
+            "base": "a", "model": "b", "lens": "surprisal", "task": "", "metric": "bits", "k": None,
+            "dimensions": [[] for _ in said], "layer": None, "base_layer": None, "head": None,
+            "pooling": None, "side": None, "matching": None, "aggregation": None,
+            "outcome": said, "why": [""] * len(outcomes) + [FEW] * open_ones,
+            "difference": 0.1, "detectable": 0.2,
+        },
+        schema_overrides={
+            "k": pl.Int64, "layer": pl.Int64, "base_layer": pl.Int64, "head": pl.Int64,
+            "dimensions": pl.List(pl.Struct({"name": pl.String, "value": pl.String})),
+            **dict.fromkeys(("pooling", "side", "matching", "aggregation"), pl.String),
+        },
+        strict=False,
+    )  # fmt: skip
+
+
+CASES = [
+    (some, few)
+    for size in range(4)
+    for some in itertools.combinations_with_replacement(NOTHING, size)
+    for few in range(3)
+    if some or few
+]
+
+
+@pytest.mark.parametrize(("some", "few"), CASES)
+def test_no_difference_and_too_little_data_are_different_sentences(some: tuple[str, ...], few: int) -> None:
+    frame = rows(some, few)
+    said = _nothing_found(frame)
+    slight = some.count("slight")
+    assert ("Too little data for a verdict" in said) == (not some)
+    assert (FEW in said) == (not some)
+    assert ("more than chance allows" in said) == bool(some and not slight)
+    assert (f"{slight:,} differ" in said) == bool(slight)
+    assert (f"{few:,} more rest on too little data" in said) == bool(some and few)
+    assert (f"the {len(some):,} numbers" in said) == bool(some and few)
+
+
+@pytest.mark.parametrize(("some", "few"), CASES)
+def test_counts_and_rows_use_the_same_words(some: tuple[str, ...], few: int) -> None:
+    frame = rows(some, few)
+    (row,) = counts(frame)
+    sentence = in_sentence(row)
+    told = with_words(frame)["said"].to_list()
+    assert told.count(TOO_LITTLE) == few
+    assert (f"{few:,} with {TOO_LITTLE}" in sentence) == bool(few)
+    untold = told.count(OUTCOMES["undecided"])
+    assert (OUTCOMES["undecided"] in sentence) == bool(untold)
+    assert f"{untold:,} {OUTCOMES['undecided']}" in sentence or not untold

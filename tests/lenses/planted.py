@@ -6,8 +6,8 @@ it, the half since the sign stands there. Of a second model (`halves`) signs are
 dimensions, so that no probe learns a class per sign by heart, and the signs of each half were given a
 direction of their own before training. Of a third (`orders`) each
 string is written in one of two orders, sign before letter or letter before sign, which the words of a string
-do not tell: a property of the whole that decides what comes next. Of a fourth (`rivals`) each unit has two
-letters, which decide the answer together: what is as wide as the first of them decides as much.
+do not tell: a property of the whole that decides what comes next. Of a fourth (`rivals`) each unit has four
+letters, which decide the answer together, each a part of it: what is as wide as the first decides as much.
 """
 
 from __future__ import annotations
@@ -49,8 +49,11 @@ SEEDS = {"orders": 3}
 WIDER = 5.0
 """How much longer signs begin than other tokens, where there are orders: much else is as wide as these."""
 
-RIVALS, PAIRED = "[]", ("{}", "()")
-"""Second letters, and the answers that each of them has."""
+RIVALS, PAIRED = ('!"', "#$", "%&"), "'()*+,-./:;=?@[]"
+"""Further letters of a unit, and an answer for each choice of letters, the first one's before the others'."""
+
+PART = 0.3
+"""How long what a letter adds to an answer begins, where the letters decide it together."""
 
 APART = 0.1
 """How far signs of a half are moved from where they begin."""
@@ -89,12 +92,14 @@ def texts(count: int, seed: int, kind: Kind = "plain") -> list[str]:
 
 
 def _with_rivals(rng: np.random.Generator) -> str:
-    """Units of two letters, a sign that is the same throughout, and an answer."""
+    """Units of a letter, its rivals, a sign that is the same throughout, and an answer."""
     own, others, _ = alphabet("rivals")
-    sign, text = others[rng.integers(len(others))], ""
-    for first, second in rng.integers(0, 2, (UNITS, 2)).tolist():
-        text += own[first] + RIVALS[second] + sign + PAIRED[second][first]
-    return text
+    letters, sign = (own, *RIVALS), others[rng.integers(len(others))]
+    units: list[str] = []
+    for choices in rng.integers(0, 2, (UNITS, len(letters))).tolist():
+        answer = PAIRED[int("".join(map(str, choices)), 2)]
+        units += [*(two[one] for two, one in zip(letters, choices, strict=True)), sign, answer]
+    return "".join(units)
 
 
 @functools.lru_cache(maxsize=4)
@@ -114,6 +119,14 @@ def planted(kind: Kind = "plain") -> LoadedModel:
             away = torch.nn.functional.normalize(torch.randn(32), dim=0)
             for sign in alphabet(kind)[1]:
                 model.model.embed_tokens.weight[ord(sign)] += APART * away * (1 if _half(sign) else -1)
+    if kind == "rivals":
+        with torch.no_grad():
+            parts = torch.nn.functional.normalize(torch.randn(1 + len(RIVALS), 2, 32), dim=-1)
+            for number, answer in enumerate(PAIRED):
+                choices = [int(choice) for choice in f"{number:0{len(parts)}b}"]
+                model.lm_head.weight[ord(answer)] = PART * sum(
+                    part[choice] for part, choice in zip(parts, choices, strict=True)
+                )
     if kind == "orders":
         with torch.no_grad():
             model.model.embed_tokens.weight[[ord(sign) for sign in alphabet(kind)[1]]] *= WIDER
@@ -178,11 +191,12 @@ def _half(sign: str) -> bool:
 
 
 def first_letters_of(items: list[Prepared]) -> dict[str, pl.DataFrame]:
-    """Labels of every sign of units with two letters: which of the first letters stands there."""
+    """Labels of every sign of units with rivals: which of the first letters stands there."""
+    before = 1 + len(RIVALS)
     rows = [
-        (one.item.item_id, at, at + 1, one.item.text[at - 2])
+        (one.item.item_id, at, at + 1, one.item.text[at - before])
         for one in items
-        for at in range(2, len(one.item.text), 4)
+        for at in range(before, len(one.item.text), before + 2)
     ]
     schema = {"item_id": pl.String, "start": pl.Int32, "end": pl.Int32, "label": pl.String}
     return {USED: pl.DataFrame(rows, schema=schema, orient="row")}

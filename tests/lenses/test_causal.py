@@ -268,10 +268,10 @@ def test_what_costs_as_much_as_something_as_wide_lies_between(tmp_path: Path) ->
     ran = run_lens(planted("rivals"), items, first_letters_of(items), {"methods": ("erase",)}, tmp_path)
     ((_, _, (one,)),) = erased_of(scores_frame(ran.scores))
     assert one.kind == "between" and one.before is not None
-    assert one.bits["ci_low"] > 0.03 * one.before["value"]
+    assert one.bits["ci_low"] > 0.15 * one.before["value"]
     said = lead("planted", [one])
     assert said.startswith("planted neither surely uses nor merely holds what identifiers name: erasing")
-    assert "less than directions as wide," in said
+    assert "not surely more than directions as wide," in said
 
 
 def coins(items: list[Prepared], seed: int) -> dict[str, pl.DataFrame]:

@@ -69,7 +69,7 @@ def cache_clear(
 
 def _folders(root: Path) -> list[Path]:
     """The folders that sonde makes there: the place may be shared."""
-    names = ("definitions", "functions", "imports", "npm", "observations", "page", "pypi", "weights")
+    names = ("definitions", "functions", "gguf", "imports", "npm", "observations", "page", "pypi", "weights")
     try:
         return [folder for name in names if (folder := root / name).is_dir()]
     except OSError as error:

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from sonde.base.errors import InputError, StoreError, UsageError
@@ -100,15 +101,30 @@ def _folder_of(place: Location) -> Path:
 
 
 def _whole(folder: Path, weights: WeightFiles, beside: list[Path], model: str) -> None:
-    """Write a folder through a neighbour, so that it is there as a whole or not at all."""
+    def write(made: Path) -> None:
+        made.mkdir()
+        _write(made, weights, model)
+        for path in beside:
+            shutil.copyfile(path, made / path.name)
+
+    write_folder(folder, write)
+
+
+def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
+    """Write a folder through a neighbour, so that it is there as a whole or not at all.
+
+    Args:
+        folder: The folder; it is not there, or empty.
+        write: Writes a folder of the name that it is given.
+
+    Raises:
+        StoreError: The folder cannot be written.
+    """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".converting-") as temporary:
             made = Path(temporary) / "model"
-            made.mkdir()
-            _write(made, weights, model)
-            for path in beside:
-                shutil.copyfile(path, made / path.name)
+            write(made)
             if folder.is_dir():
                 # Empty, or another process was faster.
                 with contextlib.suppress(OSError):

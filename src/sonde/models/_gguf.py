@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import tempfile
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager, redirect_stderr
@@ -16,6 +15,7 @@ from typing import Any
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.base.files import cache_folder, write_atomic
 from sonde.base.terminal import note
+from sonde.models._convert import write_folder
 from sonde.models._gguf_tokenizer import as_the_file_says
 from sonde.models._headers import check_fetched
 from sonde.models._quiet import one_line, quiet
@@ -86,27 +86,25 @@ def _convert(file: Path, folder: Path, model: str) -> None:
         if handle.read(len(_MAGIC)) != _MAGIC:
             raise InputError(f"model {model!r}: {file.name} is no GGUF file; fetch it again")
     with _one_line(file, model):
-        header = _read_header(file)
+        from gguf import GGUFReader
+
+        # Opened once: a large vocabulary takes it many seconds.
+        reader = GGUFReader(file)
+        header = _read_header(reader)
     size = header.numbers * _BYTES_A_NUMBER / 1e9
     seconds = _SECONDS + header.numbers / _NUMBERS_A_SECOND + header.words / _WORDS_A_SECOND
     note(
         f"model {model!r}: dequantising {header.quantisation} once, {header.numbers / 1e6:,.0f} million "
         f"numbers: {size:.1f} GB in sonde's cache, {2 * size:.1f} GB of memory, about {seconds:.0f} s"
     )
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".converting-") as temporary:
-            made = Path(temporary) / "model"
-            with _one_line(file, model), quiet(), redirect_stderr(io.StringIO()):
-                said = _write_model(file, made, model)
-            facts = {"gguf": f"{file.name}, {header.quantisation} dequantised to float32", "tokenizer": said}
-            write_atomic(made / FACTS, json.dumps(facts))
-            if not folder.is_dir():
-                made.replace(folder)
-    except OSError as error:
-        raise StoreError(
-            f"cannot write {folder}: {error.strerror or error}; free space and run again"
-        ) from error
+
+    def write(made: Path) -> None:
+        with _one_line(file, model), quiet(), redirect_stderr(io.StringIO()):
+            said = _write_model(file, reader, made, model)
+        facts = {"gguf": f"{file.name}, {header.quantisation} dequantised to float32", "tokenizer": said}
+        write_atomic(made / FACTS, json.dumps(facts))
+
+    write_folder(folder, write)
 
 
 @contextmanager
@@ -120,10 +118,9 @@ def _one_line(file: Path, model: str) -> Generator[None]:
         raise InputError(f"model {model!r}: {file.name} cannot be read: {one_line(error)}") from error
 
 
-def _read_header(file: Path) -> GgufHeader:
-    from gguf import GGUFReader, LlamaFileType
+def _read_header(reader: Any) -> GgufHeader:
+    from gguf import LlamaFileType
 
-    reader = GGUFReader(file)
     kinds: Counter[str] = Counter()
     for tensor in reader.tensors:
         kinds[tensor.tensor_type.name] += int(tensor.n_elements)
@@ -136,7 +133,7 @@ def _read_header(file: Path) -> GgufHeader:
     return GgufHeader(architecture, quantisation, kinds.total(), words)
 
 
-def _write_model(file: Path, target: Path, model: str) -> str:
+def _write_model(file: Path, reader: Any, target: Path, model: str) -> str:
     """Write configuration, weights and tokenizer; gives what was found of the tokenizer."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
@@ -152,8 +149,10 @@ def _write_model(file: Path, target: Path, model: str) -> str:
         raise InputError(
             f"model {model!r}: {file.name} lacks {missing[0]!r}, which its architecture asks for"
         )
-    _check_all_read(file, read, model)
-    tokenizer, said = as_the_file_says(file, AutoTokenizer.from_pretrained(file.parent, **given), model)
+    _check_all_read(file, reader, read, model)
+    tokenizer, said = as_the_file_says(
+        file, reader.fields, AutoTokenizer.from_pretrained(file.parent, **given), model
+    )
     read.hf_quantizer = None
     read.is_quantized = False
     if hasattr(read.config, "quantization_config"):
@@ -164,16 +163,14 @@ def _write_model(file: Path, target: Path, model: str) -> str:
     return said
 
 
-def _check_all_read(file: Path, read: Any, model: str) -> None:
+def _check_all_read(file: Path, reader: Any, read: Any, model: str) -> None:
     """Refuse a file with numbers that transformers has no place for.
 
     Raises:
         InputError: It has.
     """
-    from gguf import GGUFReader
-
     own = {tensor.data_ptr(): tensor.numel() for tensor in read.state_dict().values()}
-    held = {str(tensor.name): tensor for tensor in GGUFReader(file).tensors}
+    held = {str(tensor.name): tensor for tensor in reader.tensors}
     for name in _NEEDLESS:
         if name in held and bool((held[name].data == 1).all()):
             del held[name]

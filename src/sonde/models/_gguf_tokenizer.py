@@ -44,23 +44,22 @@ _SPLITS: dict[str, tuple[str, ...]] = {
 """Expressions that texts are split by, one after the other, by llama.cpp's name; read off its source."""
 
 
-def as_the_file_says(file: Path, tokenizer: Any, model: str) -> tuple[Any, str]:
+def as_the_file_says(file: Path, fields: Any, tokenizer: Any, model: str) -> tuple[Any, str]:
     """Return a tokenizer that has the words of a GGUF file and splits as it says, and what was found.
 
     Where a tokenizer.json lies beside the file and has its words, that one is taken.
 
     Args:
         file: The file.
+        fields: What it says of itself.
         tokenizer: What transformers makes of it.
         model: Its name, for messages.
 
     Raises:
         InputError: The words are others, or the file names a split that is not known.
     """
-    from gguf import GGUFReader
     from transformers import PreTrainedTokenizerFast
 
-    fields = GGUFReader(file).fields
     kind, split = (_text(fields, f"tokenizer.ggml.{name}") for name in ("model", "pre"))
     words: list[str] = fields["tokenizer.ggml.tokens"].contents()
     name = type(tokenizer).__name__

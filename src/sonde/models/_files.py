@@ -18,6 +18,9 @@ INDEX_SUFFIX = ".index.json"
 JSON_LIMIT = 64 << 20
 """Bytes that a configuration or an index may have; the largest published ones have a tenth of it."""
 
+VOCABULARY_LIMIT = 1 << 30
+"""Bytes that a file of a tokenizer may have."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightFiles:

@@ -15,7 +15,7 @@ from typing import Any
 from sonde.base.errors import InputError
 from sonde.models._contents import Contents
 from sonde.models._family import Capabilities, ModelSpec, SpecialTokens
-from sonde.models._files import JSON_LIMIT, check_size, file_of, read_object, small_files
+from sonde.models._files import JSON_LIMIT, VOCABULARY_LIMIT, check_size, file_of, read_object, small_files
 from sonde.models._headers import read_header
 from sonde.models._resolve import locate
 from sonde.models._shapes import architectures, names_language_model
@@ -27,8 +27,6 @@ _VOCABULARIES = (
     *("spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "source.spm", "vocab.spm"),
 )
 """Files that a tokenizer may be made from."""
-
-_VOCABULARY_LIMIT = 1 << 30
 
 
 def check_config(spec: ModelSpec) -> None:
@@ -46,7 +44,7 @@ def check_config(spec: ModelSpec) -> None:
         # The hub says why.
         return
     for file in small_files(path.parent):
-        check_size(file, spec.name, _VOCABULARY_LIMIT if file.name in _VOCABULARIES else JSON_LIMIT)
+        check_size(file, spec.name, VOCABULARY_LIMIT if file.name in _VOCABULARIES else JSON_LIMIT)
     config = read_object(path, spec.name)
     check_sizes(config, spec.name)
     if file_of(place, "adapter_config.json") is not None:
@@ -86,7 +84,7 @@ def tokenizer_fault(spec: ModelSpec) -> str | None:
         path = file_of(place, "tokenizer.json")
         assert path is not None
         try:
-            read_object(path, spec.name, limit=_VOCABULARY_LIMIT)
+            read_object(path, spec.name, limit=VOCABULARY_LIMIT)
         except InputError as error:
             return str(error).split(": ", 1)[1]
     return None

@@ -13,7 +13,7 @@ from typing import Any
 from sonde.base.errors import InputError
 from sonde.models._family import ModelSpec
 from sonde.models._fetch import fetch
-from sonde.models._files import file_of, read_object
+from sonde.models._files import VOCABULARY_LIMIT, file_of, read_object
 from sonde.models._resolve import locate
 
 FILE = "tokenizer.json"
@@ -140,7 +140,7 @@ def _check_settings(spec: ModelSpec, path: Path) -> None:
         InputError: They contradict each other.
     """
     settings = _settings(spec)
-    held = read_object(path, spec.name, limit=1 << 30)
+    held = read_object(path, spec.name, limit=VOCABULARY_LIMIT)
     for setting, (part, field) in _SETTINGS.items():
         asked = settings.get(setting)
         if asked is not None and (found := set(_values(held.get(part), field))) and found != {asked}:

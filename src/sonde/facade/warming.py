@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import multiprocessing
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -19,6 +18,7 @@ import psutil
 
 from sonde.base.children import safe_children
 from sonde.base.errors import SondeError
+from sonde.base.memory import measure_peak_memory
 from sonde.experiments import Execution, Experiment
 from sonde.experiments._outcome import processor_time
 from sonde.experiments._progress import Silent
@@ -35,8 +35,6 @@ from sonde.store.parts import PartStore
 
 _BETWEEN_LOOKS = 0.2
 """Seconds from one look at the memory of all processes to the next, which itself takes some milliseconds."""
-
-_KILOBYTE = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +161,7 @@ def _carry_out(
                     amount=amount,
                     seconds=stages,
                     processor=processor,
-                    memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KILOBYTE,
+                    memory=measure_peak_memory(),
                     device_memory=_on_device(),
                     disk=_size(folder.root) - page,
                     page=page,

@@ -174,7 +174,7 @@ class LabelledTable:
             )
         rows = rows.select("number", pl.col("number").alias("first"), "label", "start", "end")
         if left.height:
-            rows = rows.filter(~pl.col("number").is_in(left["number"]))
+            rows = rows.filter(~pl.col("number").is_in(left["number"].implode()))
         if first.height:
             numbers = rows["number"].to_numpy(writable=True)
             numbers[np.searchsorted(numbers, first["number"])] = first["first"]
@@ -231,7 +231,7 @@ def _repeated(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         the text's first row.
     """
     renamed = _with_id_of_another(rows)
-    rows = rows.filter(~pl.col("number").is_in(renamed))
+    rows = rows.filter(~pl.col("number").is_in(renamed.implode()))
     first = _first_alike(rows, "text")
     is_moved = rows["split"] != rows["split"].gather(first)
     moved = rows["number"].filter(is_moved)
@@ -274,7 +274,7 @@ def _with_id_of_another(rows: pl.DataFrame) -> pl.Series:
     seen: set[int] = set()
     named: dict[str, int] = {}
     found: list[int] = []
-    rows = rows.filter(pl.col("text").is_in(in_doubt.unique()))
+    rows = rows.filter(pl.col("text").is_in(in_doubt.unique().implode()))
     for number, text, identifier in rows.select("number", "text", "identifier").iter_rows():
         if named.get(identifier, text) != text:
             found.append(number)

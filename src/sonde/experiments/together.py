@@ -107,6 +107,12 @@ class Together:
         first, second = self._read
         return first.filter(first.is_in(second.implode())).sort()
 
+    @cached_property
+    def _read_by_one(self) -> pl.Series:
+        """Ids of what one of the models read and the other did not."""
+        every = pl.concat(self._read).unique()
+        return every.filter(~every.is_in(self.items.implode()))
+
     @property
     def covered(self) -> Covered:
         """How much of either side that is."""
@@ -224,22 +230,26 @@ class Together:
                 for side, prefix in zip(self._sides, self._prefixes, strict=True)
             ]
             first, second = (
-                None if one is None else self._shared(self._by_original(at, one.lazy())).collect()
+                None if one is None else self._by_original(at, one.lazy()).collect()
                 for at, one in enumerate(tables)
             )
             if first is None or second is None:
                 self._refuse(task, "only one of the runs has labels of this task")
                 continue
             key = next((name for name in ("example_id", "query_id") if name in first.columns), None)
-            if key is not None:
+            if key is None:
+                first, second = (self._shared(one.lazy()).collect() for one in (first, second))
+                if not self.changed and not _alike(first, second):
+                    self._refuse(task, "the labels of the same items differ")
+                    continue
+            else:
+                # What is read for an example may have other ids: a statement has one with each candidate.
+                first = first.filter(~pl.col("item_id").is_in(self._read_by_one.implode()))
                 first = first.join(second.select(key), on=key, how="semi", maintain_order="left")
                 second = first.select(key).join(second, on=key, how="inner", maintain_order="left")
                 if first.is_empty():
                     self._refuse(task, "the data sets have no example in common")
                     continue
-            elif not self.changed and not _alike(first, second):
-                self._refuse(task, "the labels of the same items differ")
-                continue
             found[0][task] = first
             found[1][task] = second if self.changed else first
         return found

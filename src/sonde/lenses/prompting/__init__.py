@@ -33,7 +33,7 @@ class Prompting(LensDefaults):
     """The prompting lens."""
 
     name = "prompting"
-    version = "2"
+    version = "3"
     typed_options = PromptingOptions
     tasks = (TASK,)
     draws = True

@@ -21,6 +21,7 @@ Replies = Callable[[Sequence[str]], Iterable[tuple[str, Reply | None]]]
 
 ROWS_COLUMNS: Columns = {
     "query_id": (pl.String, "the query"),
+    "item_id": (pl.String, "the text that it was drawn from"),
     "rank": (
         pl.Int32,
         "place of the right answer in the list, read as published; null where it is not there",
@@ -70,6 +71,7 @@ def _row(query: Mapping[str, Any], reply: Reply | None) -> dict[str, Any]:
     refused = found.refused or (reply is not None and reply.refused)
     return {
         "query_id": query["query_id"],
+        "item_id": query["item_id"],
         "rank": _place(query["answer"], found.strict),
         "listed": len(found.strict),
         "top": list(found.strict),

@@ -17,7 +17,7 @@ MATCHING, LENIENT = "generative", "generative_lenient"
 
 def score_prompted(scoring: Scoring, task: str) -> Iterator[Score]:
     """Every table; a refusal and a prompt that does not fit count as wrong."""
-    rows = scoring.observations.collect().drop("task", "seed", "method", strict=False)
+    rows = scoring.observations.collect().drop("item_id", "task", "seed", "method", strict=False)
     frame = scoring.labels[task].join(rows, on="query_id", how="inner", maintain_order="left")
     lenient = frame.with_columns(rank="rank_lenient", listed="listed_lenient")
     for held, matching in ((frame, MATCHING), (lenient, LENIENT)):

@@ -153,6 +153,7 @@ def _crossed(series: pl.DataFrame) -> ComparisonSection:
             difference="last",
             detectable="last",
             outcome=pl.lit(""),
+            why=pl.lit(""),
             dimensions=pl.lit([], dtype=series.schema["dimensions"]),
         ).rename({"about": "words"})
     )

@@ -42,7 +42,7 @@ DRAWS, SHORT = 20, 1
 _FUNCTIONS, _LONGEST, _MEASURED = 150, 900, 60
 """Functions of the standard library, their characters at most, and those that costs are measured on."""
 
-_STRINGS: dict[Kind, int] = {"halves": 160, "orders": 400, "rivals": 160}
+_STRINGS: dict[Kind, int] = {"halves": 160, "orders": 400, "rivals": 280}
 _NAMED = 0.9
 """Share of the draws in which what was planted is named rightly."""
 

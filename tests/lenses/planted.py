@@ -6,7 +6,7 @@ it, the half since the sign stands there. Of a second model (`halves`) signs are
 dimensions, so that no probe learns a class per sign by heart, and the signs of each half were given a
 direction of their own before training. Of a third (`orders`) each
 string is written in one of two orders, sign before letter or letter before sign, which the words of a string
-do not tell: a property of the whole that decides what comes next. Of a fourth (`rivals`) each unit has four
+do not tell: a property of the whole that decides what comes next. Of a fourth (`rivals`) each unit has three
 letters, which decide the answer together, each a part of it: what is as wide as the first decides as much.
 """
 
@@ -36,23 +36,24 @@ from sonde.results.scores import Score
 
 Kind = Literal["plain", "halves", "orders", "rivals"]
 
-UNITS, CLUSTERS = 6, 60
+UNITS, RIVAL_UNITS, CLUSTERS = 6, 12, 60
 ALPHABETS = {
     "plain": ("ab", ".,;:!?+-*/<>", "xy"),
     "others": ("<>", string.ascii_letters + string.digits, "{}"),
 }
 """Letters, signs and answers; words and signs of the others are cut apart by every rule."""
 
-SEEDS = {"orders": 3}
-"""Where training may end in several ways: this model keeps the order where nothing as wide matters."""
+SEEDS = {"orders": 3, "rivals": 3}
+"""Where training may end in several ways: the first keeps the order where nothing as wide matters, the second
+the first letter under something as wide that matters more."""
 
 WIDER = 5.0
 """How much longer signs begin than other tokens, where there are orders: much else is as wide as these."""
 
-RIVALS, PAIRED = ('!"', "#$", "%&"), "'()*+,-./:;=?@[]"
+RIVALS, PAIRED = ('!"', "#$"), "'()*+,-."
 """Further letters of a unit, and an answer for each choice of letters, the first one's before the others'."""
 
-PART = 0.3
+PART = 0.1
 """How long what a letter adds to an answer begins, where the letters decide it together."""
 
 APART = 0.1
@@ -96,7 +97,7 @@ def _with_rivals(rng: np.random.Generator) -> str:
     own, others, _ = alphabet("rivals")
     letters, sign = (own, *RIVALS), others[rng.integers(len(others))]
     units: list[str] = []
-    for choices in rng.integers(0, 2, (UNITS, len(letters))).tolist():
+    for choices in rng.integers(0, 2, (RIVAL_UNITS, len(letters))).tolist():
         answer = PAIRED[int("".join(map(str, choices)), 2)]
         units += [*(two[one] for two, one in zip(letters, choices, strict=True)), sign, answer]
     return "".join(units)

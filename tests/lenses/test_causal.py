@@ -264,11 +264,11 @@ def test_a_property_of_the_whole_is_used_beyond_its_surface(tmp_path: Path) -> N
 
 
 def test_what_costs_as_much_as_something_as_wide_lies_between(tmp_path: Path) -> None:
-    items = some_items(160, "rivals")
+    items = some_items(280, "rivals")
     ran = run_lens(planted("rivals"), items, first_letters_of(items), {"methods": ("erase",)}, tmp_path)
     ((_, _, (one,)),) = erased_of(scores_frame(ran.scores))
     assert one.kind == "between" and one.before is not None
-    assert one.bits["ci_low"] > 0.15 * one.before["value"]
+    assert one.bits["ci_low"] > 0.25 * one.before["value"]
     said = lead("planted", [one])
     assert said.startswith("planted neither surely uses nor merely holds what identifiers name: erasing")
     assert "not surely more than directions as wide," in said

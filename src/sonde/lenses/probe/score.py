@@ -30,6 +30,7 @@ from sonde.lenses.probe.options import Probing
 from sonde.lenses.probe.states import as_probed
 from sonde.results import Score, left_out, mean_rows, share_rows, trained_rows
 from sonde.results.answers import ANSWERS
+from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
 from sonde.results.metrics import ranks
 
 _TOGETHER = 1 << 31
@@ -121,6 +122,7 @@ def _rows_of(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]:
             # The first pooling is the headline's; what qualifies it is made for it alone.
             if place == 0:
                 scoring.answers.append(_answers(held.examples, found))
+                yield from _compare_layers(held, found, surfaces)
                 yield from _qualified(held, scoring, options)
     except InputError as error:
         yield left_out(template, str(error))
@@ -185,6 +187,23 @@ def _pooled(held: _Held, found: Fitted, surfaces: Surfaces | None) -> Iterator[S
         yield from mean_rows(own, correct[None], clusters, [{"dimensions": (BEST,)}])
     gain = dataclasses.replace(template, metric="gain", control=best, **_chosen(found)).within(BEST)
     yield from trained_rows(gain, found.chosen(found.correct), clusters, less=right)
+
+
+def _compare_layers(held: _Held, found: Fitted, surfaces: Surfaces | None) -> Iterator[Score]:
+    """Every layer less the chosen ones and less the surface baseline to beat, on the same examples."""
+    examples = held.examples
+    clusters = examples.clusters[examples.tested]
+    chosen = found.chosen(found.correct)
+    less: dict[str, tuple[str | None, np.ndarray]] = {LAYER_DIFFERENCE: (None, chosen)}
+    if surfaces is not None:
+        less[LAYER_GAIN] = surfaces.to_beat(examples)
+    for metric, (control, other) in less.items():
+        own = dataclasses.replace(held.template, metric=metric, control=control)
+        for layer, correct in enumerate(found.correct):
+            # The layer that every fold chose differs from the chosen ones in nothing.
+            if control is not None or {*found.layers} != {layer}:
+                at = dataclasses.replace(own, **_at(found, layer))
+                yield from trained_rows(at, correct, clusters, less=other)
 
 
 def _qualified(held: _Held, scoring: Scoring, options: Probing) -> Iterator[Score]:

@@ -183,7 +183,7 @@ def _account(rows: Sequence[Row]) -> LayerAccount | None:
         for layer, row in sorted(_by_layer(own, _ACCURACY).items())
     )
     beyond = _surely(gains, above=True)
-    status, why = _judge(gain, beyond)
+    status, why = _judge(accuracy, gain, beyond)
     worse = {*_surely(differences, above=False)} - {accuracy["layer"]}
     known = bool(differences) or len(layers) == 1
     return LayerAccount(
@@ -220,16 +220,16 @@ def _least(row: Row) -> float:
     return least_size(row["metric"], row["ci_method"] or "")
 
 
-def _judge(gain: Row | None, beyond: Sequence[int]) -> tuple[Status, str]:
+def _judge(accuracy: Row, gain: Row | None, beyond: Sequence[int]) -> tuple[Status, str]:
     """What the gain of the chosen layer says, then the gains of all others.
 
     Validation chose one layer before anything was tested, so that its gain is judged by its own interval. The
     others are looked at only where that one is not beyond, by intervals that hold for all of them.
     """
+    if why := why_no_verdict(accuracy if gain is None else gain):
+        return "open", why
     if gain is None:
         return "alone", ""
-    if why := why_no_verdict(gain):
-        return "open", why
     low, high = gain["ci_low"], gain["ci_high"]
     found = amount(gain["value"], low, high, _least(gain), sure=low > 0 or high < 0)
     if found == "higher":

@@ -47,7 +47,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 def every_pooling(run: RunData) -> pl.DataFrame:
     """`headline` for each pooling."""
-    rows = run.scores(metrics=["accuracy"], where=BEST, lens=LENS)
+    rows = run.scores(metrics=["accuracy"], where=BEST & pl.col("layer").is_not_null(), lens=LENS)
     return rows.filter((pl.col("split") == "test") & (pl.col("method") != "mlp"))
 
 

@@ -18,7 +18,7 @@ import polars as pl
 from sonde.results.dimensions import SELECTION, dimensions_are, dimensions_named
 from sonde.results.extremes import list_layers, split_at
 from sonde.results.least import amount, least_size
-from sonde.results.verdict import verdict_allowed, why_no_verdict
+from sonde.results.verdict import verdict_allowed
 
 Row = Mapping[str, Any]
 
@@ -71,7 +71,6 @@ class LayerAccount:
         control: The score of the control that validation chose; None without one.
         gain: Their paired difference; None without a control.
         status: What may be said, a key of `STATUSES`.
-        why: Why nothing may; empty where something may.
         tied: The chosen layer and those that are not surely less accurate; None where they were not compared.
         beyond: Where the chosen layer is not surely beyond the control, the layers that are.
         layers: Every layer, in order.
@@ -81,7 +80,6 @@ class LayerAccount:
     control: Row | None
     gain: Row | None
     status: Status
-    why: str
     tied: tuple[int, ...] | None
     beyond: tuple[int, ...]
     layers: tuple[LayerScore, ...]
@@ -115,7 +113,7 @@ class LayerAccount:
         """Say it in a clause, the same wherever it is read."""
         status, chosen = STATUSES[self.status], list_layers([self.chosen])
         if self.status == "open":
-            return f"{status} to say whether it is encoded ({self.why})"
+            return f"{status} to say whether it is encoded"
         if self.status == "absent":
             return status
         if self.status == "elsewhere":
@@ -183,7 +181,7 @@ def _account(rows: Sequence[Row]) -> LayerAccount | None:
         for layer, row in sorted(_by_layer(own, _ACCURACY).items())
     )
     beyond = _surely(gains, above=True)
-    status, why = _judge(accuracy, gain, beyond)
+    status = _judge(accuracy, gain, beyond)
     worse = {*_surely(differences, above=False)} - {accuracy["layer"]}
     known = bool(differences) or len(layers) == 1
     return LayerAccount(
@@ -191,7 +189,6 @@ def _account(rows: Sequence[Row]) -> LayerAccount | None:
         control=control,
         gain=gain,
         status=status,
-        why=why,
         tied=tuple(one.layer for one in layers if one.layer not in worse) if known else None,
         beyond=beyond if status == "elsewhere" else (),
         layers=layers,
@@ -220,20 +217,20 @@ def _least(row: Row) -> float:
     return least_size(row["metric"], row["ci_method"] or "")
 
 
-def _judge(accuracy: Row, gain: Row | None, beyond: Sequence[int]) -> tuple[Status, str]:
+def _judge(accuracy: Row, gain: Row | None, beyond: Sequence[int]) -> Status:
     """What the gain of the chosen layer says, then the gains of all others.
 
     Validation chose one layer before anything was tested, so that its gain is judged by its own interval. The
     others are looked at only where that one is not beyond, by intervals that hold for all of them.
     """
-    if why := why_no_verdict(accuracy if gain is None else gain):
-        return "open", why
+    if not verdict_allowed(accuracy if gain is None else gain):
+        return "open"
     if gain is None:
-        return "alone", ""
+        return "alone"
     low, high = gain["ci_low"], gain["ci_high"]
     found = amount(gain["value"], low, high, _least(gain), sure=low > 0 or high < 0)
     if found == "higher":
-        return "encoded", ""
+        return "encoded"
     if beyond:
-        return "elsewhere", ""
-    return ("slight" if found == "slight" and low > 0 else "absent"), ""
+        return "elsewhere"
+    return "slight" if found == "slight" and low > 0 else "absent"

@@ -20,8 +20,8 @@ from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
 
 _CHOSEN, _TIED = "●", "○"
 
-_FLAT = ("absent", "slight", "open")
-"""Statuses of tasks whose layers differ by what no control lacks, so that no colour tells them apart."""
+_PALE = ("absent", "slight", "open")
+"""Statuses of tasks of which nothing is said by layer, so that no colour tells layers apart."""
 
 
 class ProbeLayers:
@@ -36,7 +36,7 @@ class ProbeLayers:
         "validation chose (of folds, that of most); hollow dots are those that are not surely less accurate "
         "than what was chosen, paired by example, at a level that holds for all layers together. A task is "
         "encoded if the chosen layer is surely more accurate than the surface baseline that validation "
-        "chose, or any other layer is at such a level; a task that is not has one colour and no dots. It is "
+        "chose, or any other layer is at such a level; a task that is not is pale, without dots. It is "
         "encoded early, in the middle or late if all its dots lie in that third of the depth."
     )
 
@@ -85,13 +85,13 @@ def _records(row: Mapping[str, Any], account: LayerAccount) -> Iterator[dict[str
     """What the chart shows of each layer of a task; ``value`` is the colour."""
     accuracies = [one.accuracy["value"] for one in account.layers]
     low, high = min(accuracies), max(accuracies)
-    flat = account.status in _FLAT or high <= low
+    pale = account.status in _PALE
     for one, value in zip(account.layers, accuracies, strict=True):
         yield {
             "name": row["name"],
             "family": row["family"],
             "layer": one.layer,
-            "value": 0.5 if flat else (value - low) / (high - low),
+            "value": 0.0 if pale else (value - low) / (high - low) if high > low else 0.5,
             "mark": _mark(one, account),
             "accuracy": value,
             "reading": with_interval(one.accuracy, 100, 1),

@@ -21,7 +21,9 @@ from sonde.report._card.entries import card_of
 from sonde.report._card.markdown import markdown
 from sonde.report._card.words import entry_line
 from sonde.report._page.export import write_table
+from sonde.report._shared.answers import answers
 from sonde.report._shared.asked import label_of
+from sonde.report.probe import title
 from sonde.results.extremes import list_layers
 from sonde.results.layers import LayerAccount, account_layers
 from sonde.store.rundir import RunDirectory
@@ -194,6 +196,23 @@ def test_the_section_of_layers_and_its_chart_name_the_same_layers(root: Path) ->
     text = html.unescape(build_report(root).read_text(encoding="utf-8"))
     for said in (*lines, *(account.describe() for account in accounts(root))):
         assert said in text
+
+
+def test_the_first_screen_and_the_section_of_accuracies_count_what_the_account_says(root: Path) -> None:
+    run = RunData(root)
+    assert title.question is not None
+    found = answers(run, {"probe": title.question})
+    section = PLOTS.load("probe_accuracy").draw(run)
+    assert section is not None
+    for one, line in zip(found, section.answer.splitlines(), strict=True):
+        own = [account for account in accounts(root) if account.key[0] == one.row["model"]]
+        encoded = [label_of(account.key[1]) for account in own if account.status == "encoded"]
+        if len(own) > 1:
+            assert f"beat the best control in {len(encoded)} of {len(own)} tasks" in one.verdict
+        else:
+            assert ("beat" in one.verdict) == bool(encoded)
+        (told,) = re.findall(r"above every surface baseline: ([^.;]*)[.;]", line, flags=re.IGNORECASE)
+        assert {*told.split(", ")} == {*(encoded or ["none"])}
 
 
 def test_what_is_planted_is_what_is_named(root: Path, request: pytest.FixtureRequest) -> None:

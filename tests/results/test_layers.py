@@ -115,7 +115,9 @@ CASES: dict[str, tuple[list[Score], Status, tuple[int, ...], str]] = {
         rows_of((0.5, 0.6, 0.9), 2, None, effective_clusters=1.0, df=None), "open", (),
         "too little data to say whether it is encoded",
     ),
-    "controls turned off": (rows_of((0.5, 0.6, 0.9), 2, None), "alone", (), "no control: layer 2"),
+    "controls turned off": (
+        rows_of((0.5, 0.6, 0.9), 2, None), "alone", (), "no control to say whether it is encoded",
+    ),
     "as published": (
         rows_of((0.5, 0.5, 0.6, 0.9, 0.6), 3, 0.5, method="paper", mode="paper"), "encoded", (3,),
         "encoded: layer 3, every other layer is surely less accurate (middle third)",

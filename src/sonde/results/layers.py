@@ -112,7 +112,7 @@ class LayerAccount:
     def describe(self) -> str:
         """Say it in a clause, the same wherever it is read."""
         status, chosen = STATUSES[self.status], list_layers([self.chosen])
-        if self.status == "open":
+        if self.status in ("open", "alone"):
             return f"{status} to say whether it is encoded"
         if self.status == "absent":
             return status

@@ -1,5 +1,7 @@
 """How often probes of labels that mean nothing, or the length alone, are said to beat or lose to the surface.
 
+Of the same labels by coin, how often they are called encoded at any layer.
+
 States of the bundled encoder over functions of the standard library are read once; each draw labels them anew
 and goes through the lens, its folds, its baselines and the rule of the page's first screen.
 """
@@ -22,6 +24,7 @@ from sonde.lenses.probe.score import score_task
 from sonde.report._shared.against import ABOVE, BELOW, SLIGHT, compared
 from sonde.report.probe import title
 from sonde.results import Score
+from sonde.results.layers import Status, account_layers
 from sonde.results.scores import scores_frame
 from tests.calibration import Row, at_most_by_chance
 
@@ -34,16 +37,18 @@ _OPTIONS = {"pooling": ["mean"], "curves": False, "probe": ["linear"], "device":
 
 
 def run(draws: int, seed: int) -> list[Row]:
-    """A row for labels by coin, one for tertiles of the length."""
+    """Two rows for labels by coin, one for tertiles of the length."""
     rng = np.random.default_rng([seed, 3])
     with _observed() as scoring:
         table = scoring.labels[_TASK]
-        coins = [_verdict(scoring, _coins(table, rng), place) for place in range(draws)]
-        tertiles = [_verdict(scoring, _tertiles(table, rng), place) for place in range(max(draws // 5, 1))]
-    false = sum(one in (ABOVE, BELOW, SLIGHT) for one in coins)
-    beats = sum(one == ABOVE for one in tertiles)
+        coins = [_verdicts(scoring, _coins(table, rng), place) for place in range(draws)]
+        tertiles = [_verdicts(scoring, _tertiles(table, rng), place) for place in range(max(draws // 5, 1))]
+    false = sum(one in (ABOVE, BELOW, SLIGHT) for one, _ in coins)
+    encoded = sum(status not in ("absent", "open") for _, status in coins)
+    beats = sum(one == ABOVE for one, _ in tertiles)
     return [
         Row("labels by coin are said to differ from the surface", draws, false, at_most_by_chance(draws)),
+        Row("labels by coin are called encoded at some layer", draws, encoded, at_most_by_chance(draws)),
         Row(
             "tertiles of the length beat the surface",
             len(tertiles),
@@ -97,10 +102,12 @@ def _tertiles(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
     return kept.with_columns(label=third.cast(pl.String), value=None)
 
 
-def _verdict(scoring: Scoring, table: pl.DataFrame, seed: int) -> str:
-    """What the page's first screen says of the probe of these labels."""
+def _verdicts(scoring: Scoring, table: pl.DataFrame, seed: int) -> tuple[str, Status]:
+    """What the page's first screen says of the probe of these labels, and what the account of its layers."""
     own = replace(scoring, labels={_TASK: table}, template=replace(scoring.template, seed=seed), answers=[])
     rows = list(score_task(own, _TASK, read_options(scoring.settings)))
-    held = compared(scores_frame(rows).filter(title.question.where).to_dicts(), title.question)
+    scores = scores_frame(rows)
+    held = compared(scores.filter(title.question.where).to_dicts(), title.question)
     assert held is not None and held.gain is not None
-    return held.kind
+    (account,) = account_layers(scores)
+    return held.kind, account.status

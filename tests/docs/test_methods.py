@@ -22,6 +22,7 @@ from sonde.lenses.finetune.reach import CEILING, OUT_OF_REACH, TRUNCATED
 from sonde.lenses.finetune.score import _CHOSEN, ACCURACY
 from sonde.lenses.probe.structure import METRICS as DISTANCES
 from sonde.lenses.surprisal.before import _CHANGING
+from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
 from sonde.results.matched import MATCHED
 from sonde.results.scores import LEFT_OUT, SCORES_COLUMNS
 from sonde.training.probes.trees import MEASURES as TREES
@@ -43,7 +44,7 @@ COMPUTED = {
     },
     "cloze": {f"share_{status.replace(' ', '_')}" for status in (ONE, SEVERAL, CUT, RESPELLED)},
     "finetune": {CEILING, OUT_OF_REACH, TRUNCATED, ACCURACY, AT_END, AT_EDGE, *_CHOSEN},
-    "probe": {*DISTANCES, *TREES, *(f"{metric}_gain" for metric in TREES)},
+    "probe": {LAYER_DIFFERENCE, LAYER_GAIN, *DISTANCES, *TREES, *(f"{metric}_gain" for metric in TREES)},
     "surprisal": {MATCHED},
 }
 """Metrics whose names stand in no call that scores."""

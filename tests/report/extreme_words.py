@@ -73,7 +73,6 @@ REVIEWED: Mapping[str, str] = {
     "The likeliest word of every entry": "an answer of rank 1",
     "in the last layer of the fine-tuned model": "a place in the model",
     "from the first seed": "a place in a list",
-    "here the highest accuracy lies": "the layers that `find_extreme` gives",
     "of which the mutant is likelier by most": "single pairs, sorted to be looked at",
     "The most that this can say": "a bound",
     "Least of all could be matched": "bytes of the texts that were read, counted and not estimated",

@@ -426,7 +426,7 @@ def test_the_command_says_a_verdict_a_task_and_where_the_card_is(call, run: Path
     lines = out.splitlines()
     assert lines[0] == (
         "probe, cpx, org/one, python: accuracy (selection best, layer 3) 0.700 [0.650, 0.750]: "
-        "Probes beat a bag of tokens: 70 % against 50 % of examples right"
+        "Probes beat a bag of tokens: 70 % against 50 % of examples right; encoded: layer 3"
     )
     assert lines[-2:] == [f"card: {run / 'card.json'}", f"card: {run / 'card.md'}"]
 

@@ -96,6 +96,22 @@ def test_cells_are_measured_or_said_to_be_guessed(tmp_path: Path) -> None:
     assert '"layer": 3' not in text
 
 
+@pytest.mark.parametrize(("half", "named"), [(0.07, "layers 0 to 1"), (0.09, "layer 0")])
+def test_layers_are_named_at_a_level_that_holds_for_all_of_them(
+    half: float, named: str, tmp_path: Path
+) -> None:
+    """60 % with an interval of 9 points is above a half by itself, and not as one of three layers."""
+    scores = [
+        dataclasses.replace(one, ci_low=one.value - half, ci_high=one.value + half)
+        if one.metric == "recovered"
+        else one
+        for one in patched(6.0)
+    ]
+    figure = patching.draw(run_of(tmp_path, scores))
+    assert figure is not None
+    assert f"surely bring back more than half of it at {named} (" in figure.answer
+
+
 def test_a_model_that_does_not_follow_says_nothing(tmp_path: Path) -> None:
     figure = patching.draw(run_of(tmp_path, patched(0.5)))
     assert figure is not None

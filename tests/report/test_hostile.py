@@ -102,6 +102,7 @@ def every(
         "finetune_examples",
         "missed_pairs",
         "probe_models",
+        "probe_ranks",
         "pseudo_likelihood",
     }
     assert set(PLOTS.names()) - drawn == without

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from altair.utils.schemapi import validate_jsonschema
 from altair.vegalite.v6.schema.core import load_schema
@@ -17,6 +18,7 @@ from sonde.report._page.export import write_table
 from sonde.report._shared.asked import family_of, ordered
 from sonde.report._shared.plot import Figure
 from sonde.report.probe._scores import sparkline
+from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
 
@@ -53,6 +55,11 @@ def scores_of(model: str, half: float = 0.004) -> list[Score]:
             ends = {"ci_low": value - half, "ci_high": value + half}
             found.append(row(model, task, "accuracy", value, layer=layer, **ends))
             found.append(row(model, task, "accuracy", 0.9, layer=layer, split="valid"))
+            apart = {"ci_low": value - accuracy - half, "ci_high": value - accuracy + half}
+            if layer != best:
+                found.append(row(model, task, LAYER_DIFFERENCE, value - accuracy, layer=layer, **apart))
+            over = {"control": "length", "ci_low": value - 0.3 - half, "ci_high": value - 0.3 + half}
+            found.append(row(model, task, LAYER_GAIN, value - 0.3, layer=layer, **over))
         found.append(row(model, task, "accuracy", accuracy, layer=best, dimensions=dims(selection="best")))
         found.append(
             row(model, task, "accuracy", 0.99, layer=best, dimensions=dims(selection="best"), method="mlp")
@@ -149,7 +156,7 @@ def column(figure: Figure, *names: str) -> list[tuple[str, ...]]:
 
 def test_the_page_holds_every_section_and_its_charts_are_valid(root: Path) -> None:
     page = build_report(root, figures=True).read_text(encoding="utf-8")
-    assert all(f'<section id="{name}"' in page for name in NAMES) and len(NAMES) == 8
+    assert all(f'<section id="{name}"' in page for name in NAMES) and len(NAMES) == 9
     charts = [chart for name in NAMES for chart in drawn(root, name).charts]
     assert len({chart.name for chart in charts}) == len(charts) >= 12
     for chart in charts:
@@ -216,25 +223,62 @@ def test_models_are_ranked_against_a_baseline_as_in_the_paper(root: Path) -> Non
     )
 
 
-def test_layers_are_ranked_and_their_peaks_placed(root: Path) -> None:
+def test_layers_are_told_by_their_account_and_every_one_is_a_row_of_the_table(root: Path) -> None:
     figure = drawn(root, "probe_layers")
-    said = "where the highest accuracy lies, by the third of the depth, early: KTX; middle: CPX; late: SRI."
-    assert figure.answer.splitlines() == [f"{name}: {said}" for name in ("base", "good", "poor")]
-    titles = ("Of", "Averaged over", "Ranks by layer", "Not told from the highest")
-    assert ("KTX", "models", "█▆▅▃▁", "0") in column(figure, *titles)
+    said = "encoded early: KTX (layer 0); encoded late: SRI (layer 4); not encoded beyond its controls: CPX."
+    assert (figure.answer or "").splitlines() == [f"{name}: {said}" for name in ("base", "good", "poor")]
     assert len(figure.charts) == 3
+    assert figure.table is not None
+    table = figure.table.frame()
+    assert table.height == 3 * 3 * 5
+    base = table.filter(pl.col("Task") == "SRI", pl.col("Model") == "base").sort("Layer")
+    assert base["Accuracy, %"].to_list() == pytest.approx([52, 54, 56, 58, 60])
+    assert base["95 % interval low"].to_list() == pytest.approx([51.6, 53.6, 55.6, 57.6, 59.6])
+    assert base["Gain, points"].to_list() == pytest.approx([22, 24, 26, 28, 30])
+    assert base["Against the chosen, points"].to_list()[:4] == pytest.approx([-8, -6, -4, -2])
+    assert base["Chosen"].to_list() == ["", "", "", "", "yes"]
+    assert base["Surely less accurate"].to_list() == ["yes"] * 4 + [""]
+    assert base.select("Best surface", "Surface, %", "n").unique().rows() == [("length", 30.0, 200)]
+    assert set(base["Encoded"]) == {
+        "encoded: layer 4, every other layer is surely less accurate (late third)"
+    }
 
 
-def test_layers_that_cannot_be_told_apart_have_no_peak(tmp_path: Path) -> None:
+def test_what_is_not_encoded_has_no_dots_and_one_colour(root: Path) -> None:
+    records = drawn(root, "probe_layers").charts[0].spec["data"]["values"]
+    for name, dots in (("KTX", {0: "●"}), ("SRI", {4: "●"}), ("CPX", {})):
+        own = [record for record in records if record["name"] == name]
+        assert {record["layer"]: record["mark"] for record in own if record["mark"]} == dots
+        assert (len({record["value"] for record in own}) == 1) == (not dots)
+
+
+def test_layers_that_are_not_surely_worse_are_named_with_the_chosen_one(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "probe", [], {"org/base": 1.0})
     for half, said in (
-        (0.05, "cannot be told: CPX, SRI, KTX."),
-        (0.022, "in more than one third: SRI, KTX; cannot be told: CPX."),
+        (
+            0.022,
+            "Encoded early: KTX (layer 0 of 0 to 1); encoded in more than one third: SRI (layer 4 of 3 to 4)",
+        ),
+        (
+            0.05,
+            "Encoded in more than one third: SRI (layer 4 of 1 to 4), KTX (layer 0 of 0 to 3)",
+        ),
     ):
         scores_frame(scores_of("org/base", half)).write_parquet(RunDirectory(folder).scores)
         figure = drawn(folder, "probe_layers")
-        assert figure.answer == f"Where the highest accuracy lies, by the third of the depth, {said}"
-    assert ("KTX", "0 to 2") in column(figure, "Of", "Not told from the highest")
+        assert figure.answer == f"{said}; not encoded beyond its controls: CPX."
+    marks = {
+        record["layer"]: record["mark"]
+        for record in figure.charts[0].spec["data"]["values"]
+        if record["name"] == "SRI"
+    }
+    assert marks == {0: "", 1: "○", 2: "○", 3: "○", 4: "●"}
+
+
+def test_ranks_of_layers_are_averaged_over_models_and_over_tasks(root: Path) -> None:
+    figure = drawn(root, "probe_ranks")
+    titles = ("Of", "Averaged over", "Ranks by layer", "Layers")
+    assert ("KTX", "models", "█▆▅▃▁", "4") in column(figure, *titles)
 
 
 def test_controls_say_what_length_explains(root: Path) -> None:

@@ -45,7 +45,7 @@ LEAST: Mapping[str, float] = MappingProxyType(
 _BOUNDED = ("Korn-Graubard", "logit", "Fisher")
 """What the methods of intervals of bounded numbers are called."""
 
-_DIFFERENCES = ("gain", "selectivity", "excess", "apart", "change")
+_DIFFERENCES = ("gain", "selectivity", "excess", "apart", "change", "difference")
 
 
 def least_size(metric: str, method: str, asked: Mapping[str, float] = MappingProxyType({})) -> float:

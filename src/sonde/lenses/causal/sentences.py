@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from sonde.results.dimensions import dimensions_are, dimensions_named
-from sonde.results.extremes import list_layers
+from sonde.results.extremes import list_layers, split_at
 from sonde.results.formats import with_interval
 from sonde.results.words import standing
 
@@ -91,13 +91,15 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
         f"{subject}: exchanging two variables moves the answer by {with_interval(told)} logits "
         f"({told['n']:,} pairs)"
     )
-    kept = [layer for layer, row in at["names"].items() if _mostly(row)]
+    # Of several layers each is named at a level that holds for all of them together.
+    kept, moved = (
+        [row["layer"] for row in split_at(at[cell].values(), 0.5)[0]] for cell in ("names", "place")
+    )
     if kept:
         said += (
             f"; the states of both variables' places surely bring back more than half of it at "
             f"{list_layers(kept)} ({with_interval(at['names'][max(kept)], 100, 0)} % at layer {max(kept)})"
         )
-    moved = [layer for layer, row in at["place"].items() if _mostly(row)]
     if moved:
         said += (
             f"; those of where the model answers at {list_layers(moved)} "
@@ -106,8 +108,3 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
     else:
         said += "; those of where the model answers do so surely at no layer before the last"
     return f"{said}{standing(told)}."
-
-
-def _mostly(row: Mapping[str, Any]) -> bool:
-    """Whether a share is surely more than a half."""
-    return row["ci_low"] is not None and row["ci_low"] > 0.5

@@ -37,7 +37,7 @@ class Probe(LensDefaults):
     """The probe lens."""
 
     name = LENS
-    version = "4"
+    version = "5"
     typed_options = ProbeOptions
     tasks = TASKS
     takes = frozenset({"item", "span", "pair", "mutation"})

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from jaxtyping import Bool, Int
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
@@ -30,6 +31,7 @@ from sonde.lenses.probe.options import Probing
 from sonde.lenses.probe.states import as_probed
 from sonde.results import Score, left_out, mean_rows, share_rows, trained_rows
 from sonde.results.answers import ANSWERS
+from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
 from sonde.results.metrics import ranks
 
 _TOGETHER = 1 << 31
@@ -121,6 +123,9 @@ def _rows_of(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]:
             # The first pooling is the headline's; what qualifies it is made for it alone.
             if place == 0:
                 scoring.answers.append(_answers(held.examples, found))
+                clusters = held.examples.clusters[held.examples.tested]
+                control = None if surfaces is None else surfaces.to_beat(held.examples)
+                yield from compare_layers(found, clusters, held.template, control)
                 yield from _qualified(held, scoring, options)
     except InputError as error:
         yield left_out(template, str(error))
@@ -185,6 +190,33 @@ def _pooled(held: _Held, found: Fitted, surfaces: Surfaces | None) -> Iterator[S
         yield from mean_rows(own, correct[None], clusters, [{"dimensions": (BEST,)}])
     gain = dataclasses.replace(template, metric="gain", control=best, **_chosen(found)).within(BEST)
     yield from trained_rows(gain, found.chosen(found.correct), clusters, less=right)
+
+
+def compare_layers(
+    found: Fitted,
+    clusters: Int[np.ndarray, " tested"],
+    template: Score,
+    control: tuple[str, Bool[np.ndarray, " tested"]] | None,
+) -> Iterator[Score]:
+    """Every layer less the chosen ones and less a control, on the same examples, see `sonde.results.layers`.
+
+    Args:
+        found: The probes.
+        clusters: Cluster of each tested example.
+        template: What the scores share.
+        control: The control that validation chose, by name, and whether it is right; None without one.
+    """
+    less: dict[str, tuple[str | None, np.ndarray]] = {
+        LAYER_DIFFERENCE: (None, found.chosen(found.correct)),
+        **({} if control is None else {LAYER_GAIN: control}),
+    }
+    for metric, (name, other) in less.items():
+        own = dataclasses.replace(template, metric=metric, control=name)
+        for layer, correct in enumerate(found.correct):
+            # The layer that every fold chose differs from the chosen ones in nothing.
+            if metric != LAYER_DIFFERENCE or {*found.layers} != {layer}:
+                at = dataclasses.replace(own, **_at(found, layer))
+                yield from trained_rows(at, correct, clusters, less=other)
 
 
 def _qualified(held: _Held, scoring: Scoring, options: Probing) -> Iterator[Score]:

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sonde.base.errors import InputError
+from sonde.results.layers import Status
 from sonde.results.scores import SCORES_COLUMNS
 from sonde.store.rundir import RunDirectory
 
@@ -63,6 +64,24 @@ class CardNumber(_Plain):
     mode: str
 
 
+class CardLayers(_Plain):
+    """At which layers a task is encoded, as page and terminal say it."""
+
+    status: Status = Field(
+        description="encoded at the layer that validation chose, at other layers only, beyond the control by "
+        "less than matters, not beyond it, too little data, or no control"
+    )
+    chosen: int = Field(description="the layer that validation chose; of folds, that of most")
+    not_worse: list[int] = Field(
+        description="the chosen layer and those that are not surely less accurate; empty where layers were "
+        "not compared"
+    )
+    beyond: list[int] = Field(
+        description="where the chosen layer is not surely beyond the control, the layers that surely are"
+    )
+    text: str = Field(description="the same in plain words")
+
+
 class CardEntry(_Plain):
     """The number that speaks for a task of a lens, of one model, language and corpus."""
 
@@ -82,6 +101,9 @@ class CardEntry(_Plain):
     )
     verdict: str = Field(description="the same in plain words")
     why_no_verdict: str = Field(description="why nothing may be concluded; empty where something may")
+    layers: CardLayers | None = Field(
+        default=None, description="at which layers the task is encoded; null where the number is of no layer"
+    )
 
 
 class CardModel(_Plain):

@@ -10,6 +10,7 @@ from sonde.report._card.card import (
     Card,
     CardCorpus,
     CardEntry,
+    CardLayers,
     CardModel,
     CardNumber,
     LeftOut,
@@ -19,6 +20,7 @@ from sonde.report._page.missing import missing
 from sonde.report._shared.run import RunData
 from sonde.report._shared.task_answers import TaskAnswer, task_answers
 from sonde.results.formats import legible
+from sonde.results.layers import LayerAccount
 
 
 def card_of(run: RunData) -> Card:
@@ -63,7 +65,18 @@ def _headline(run: RunData, one: TaskAnswer) -> CardEntry:
             "conclusion": one.kind,
             "verdict": one.verdict,
             "why_no_verdict": one.why,
+            "layers": None if one.layers is None else _layers(one.layers),
         }
+    )
+
+
+def _layers(account: LayerAccount) -> CardLayers:
+    return CardLayers(
+        status=account.status,
+        chosen=account.chosen,
+        not_worse=list(account.tied or ()),
+        beyond=list(account.beyond),
+        text=account.describe(),
     )
 
 

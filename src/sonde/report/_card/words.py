@@ -38,9 +38,14 @@ def required(bound: str, threshold: float) -> str:
     return f"upper end of the interval at most {threshold:.4g}"
 
 
+def describe_verdict(one: CardEntry) -> str:
+    """What may be concluded of a headline, and at which layers it is encoded."""
+    return one.verdict if one.layers is None else f"{one.verdict}; {one.layers.text}"
+
+
 def entry_line(one: CardEntry) -> str:
     """A headline of a card on one line of a terminal."""
-    return legible(f"{subject(one.number)} {figures(one.number)}: {one.verdict}")
+    return legible(f"{subject(one.number)} {figures(one.number)}: {describe_verdict(one)}")
 
 
 def outcome_line(one: RequirementOutcome) -> str:

@@ -55,6 +55,7 @@ class LensQuestion:
         otherwise: What speaks in its place where the run lacks the metrics.
         outcome: Whether it is what the numbers of other lenses should foretell, over several models.
         subjects: Who is measured where a row has another objective, by that.
+        of_layer: Whether it is of a layer that validation chose by accuracy, see `sonde.results.layers`.
     """
 
     subject: str
@@ -68,6 +69,7 @@ class LensQuestion:
     otherwise: LensQuestion | None = None
     outcome: bool = False
     subjects: Mapping[str, str] = field(default_factory=dict[str, str])
+    of_layer: bool = False
 
     def subject_of(self, row: Row) -> str:
         """Say who is measured by a row."""

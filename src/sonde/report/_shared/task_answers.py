@@ -23,6 +23,7 @@ from sonde.report._shared.answers import sentence_of
 from sonde.report._shared.run import RunData
 from sonde.report._shared.title import titles
 from sonde.results.findings import Finding, findings, metric_words
+from sonde.results.layers import LayerAccount, account_layers
 from sonde.results.words import plain_words
 
 
@@ -39,6 +40,7 @@ class TaskAnswer:
         verdict: The conclusion in a sentence without its full stop.
         among: Of how many values of a dimension or places in the model the number is the highest.
         tied: How many of these cannot be told from the highest, itself among them.
+        layers: Where in the model the task is encoded; None where the number is of no layer.
     """
 
     row: Row
@@ -49,6 +51,7 @@ class TaskAnswer:
     verdict: str
     among: int = 1
     tied: int = 1
+    layers: LayerAccount | None = None
 
 
 _SUBJECT = ("model", "language", "corpus_hash", "task")
@@ -72,6 +75,9 @@ def _declared(part: pl.DataFrame, question: LensQuestion | None) -> list[TaskAns
         sides = part.filter(question.where).partition_by("side", maintain_order=True)
         held = [compared(rows.to_dicts(), question) for rows in sides]
         said = [_answer(one, _declared_sentence(question, one)) for one in held if one]
+        if question.of_layer:
+            layers = next(iter(account_layers(part)), None)
+            said = [dataclasses.replace(one, layers=layers) for one in said]
         question = question.otherwise
     return said
 

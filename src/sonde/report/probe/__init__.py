@@ -29,6 +29,7 @@ title = PlainTitle(
             "distance": "how far apart the two are",
             "chosen_baseline": "the baseline that validation chose",
         },
+        of_layer=True,
     ),
     joined=JoinedNumber(
         title="Probe, tokens of a class told",

@@ -10,6 +10,8 @@ import polars as pl
 from sonde.report._shared.asked import family_of, label_of
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import dimensions_are
+from sonde.results.layers import LayerAccount, account_layers
+from sonde.results.tables import Column
 
 LENS = "probe"
 BEST = dimensions_are({"selection": "best"})
@@ -33,12 +35,19 @@ CONSTRUCTS: Mapping[str, tuple[str, ...]] = {
 
 KEY = ("model", "task", "language")
 
+ENCODED = Column(
+    title="Encoded",
+    value="encoded",
+    help="Whether the chosen layer is surely beyond the best surface, and which layers serve as well.",
+)
+"""Where a task is encoded, as the account of its layers says it."""
+
 _BARS = "▁▂▃▄▅▆▇█"
 
 
 def every_pooling(run: RunData) -> pl.DataFrame:
     """`headline` for each pooling."""
-    rows = run.scores(metrics=["accuracy"], where=BEST, lens=LENS)
+    rows = run.scores(metrics=["accuracy"], where=BEST & pl.col("layer").is_not_null(), lens=LENS)
     return rows.filter((pl.col("split") == "test") & (pl.col("method") != "mlp"))
 
 
@@ -55,6 +64,12 @@ def headline(run: RunData) -> pl.DataFrame:
             name=pl.col("task").map_elements(label_of, pl.String),
         )
     )
+
+
+def accounts(run: RunData) -> dict[tuple[str, ...], LayerAccount]:
+    """Where each task is encoded, by model, task and language."""
+    rows = run.every_score.filter(pl.col("lens") == LENS)
+    return {account.key: account for account in account_layers(rows)}
 
 
 def fitted(run: RunData) -> list[str]:

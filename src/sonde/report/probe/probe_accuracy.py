@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import altair as alt
@@ -16,8 +16,10 @@ from sonde.report._shared.reasons import by_reason
 from sonde.report._shared.run import RunData
 from sonde.report.probe._scores import (
     BEST,
+    ENCODED,
     KEY,
     LENS,
+    accounts,
     beside,
     by_key,
     every_pooling,
@@ -28,9 +30,11 @@ from sonde.report.probe._scores import (
 )
 from sonde.results.dimensions import REASON, dimensions_named
 from sonde.results.formats import PERCENT, Format, Number
+from sonde.results.layers import LayerAccount, Status
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
 
 Rows = dict[tuple[str, ...], dict[str, Any]]
+Accounts = Mapping[tuple[str, ...], LayerAccount]
 
 _NO_VERDICT = "too little independent code, or no surface baseline"
 
@@ -55,7 +59,7 @@ class ProbeAccuracy:
         rows = headline(run)
         if rows.is_empty():
             return None
-        surfaces, random = _surfaces(run), _random(run)
+        found, random = accounts(run), _random(run)
         charts: list[Chart] = []
         for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
             several = rows["language"].n_unique() > 1
@@ -63,25 +67,17 @@ class ProbeAccuracy:
                 Chart(
                     name=f"probe-accuracy-{language}" if several else "probe-accuracy",
                     title=f"Accuracy by task{f', {language}' if several else ''}",
-                    spec=_spec(part, surfaces, random),
+                    spec=_spec(part, found, random),
                     wide=True,
                 )
             )
-        gains = by_key(beside(run, ["gain"], BEST))
         return Figure(
-            lead=_lead(run, rows, gains),
-            answer=_answer(run, rows, gains),
+            lead=_lead(run, rows, found),
+            answer=_answer(run, rows, found),
             charts=charts,
-            table=_table(rows, surfaces, random, gains, run),
+            table=_table(rows, found, random, run),
             notes=[*fitted(run), *_notes(run)],
         )
-
-
-def _surfaces(run: RunData) -> Rows:
-    """The surface baseline of each task that the gain is over, which validation chose."""
-    rows = beside(run, ["accuracy"], BEST, split="test").filter(pl.col("control").is_not_null())
-    gains = beside(run, ["gain"], BEST).unique(KEY, keep="first", maintain_order=True)
-    return by_key(rows.join(gains.select(*KEY, "control"), on=[*KEY, "control"], how="semi"))
 
 
 def _random(run: RunData) -> Rows:
@@ -92,12 +88,13 @@ def _random(run: RunData) -> Rows:
     return by_key(mean)
 
 
-def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
+def _spec(rows: pl.DataFrame, found: Accounts, random: Rows) -> dict[str, Any]:
     several = rows["shown"].n_unique() > 1
     records: list[dict[str, Any]] = []
     for row in rows.iter_rows(named=True):
         key = tuple(row[name] for name in KEY)
-        surface, untrained = surfaces.get(key), random.get(key)
+        account, untrained = found[key], random.get(key)
+        surface = account.control
         records.append(
             {
                 "name": row["name"],
@@ -108,6 +105,7 @@ def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
                 "low": row["ci_low"],
                 "high": row["ci_high"],
                 "layer": row["layer"],
+                "encoded": account.describe(),
                 "few": no_verdict(row),
                 "surface": surface and surface["value"],
                 "which": surface["control"] if surface else "",
@@ -123,6 +121,7 @@ def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
             alt.Tooltip("family:N"),
             alt.Tooltip("model:N"),
             alt.Tooltip("layer:Q"),
+            alt.Tooltip("encoded:N", title="where"),
             alt.Tooltip("value:Q", format=".1%", title="accuracy"),
             alt.Tooltip("surface:Q", format=".1%", title="surface baseline"),
             alt.Tooltip("which:N", title="which"),
@@ -147,53 +146,63 @@ def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
     return specification(alt.layer(*layers).properties(height=row_height(rows["shown"].n_unique())))
 
 
-def _beaten(rows: pl.DataFrame, gains: Rows) -> tuple[list[str], list[str], list[str]]:
-    """Tasks above their surface baseline for certain, those that may not be, and those without a verdict."""
-    above: list[str] = []
-    level: list[str] = []
-    unknown: list[str] = []
+def _beaten(rows: pl.DataFrame, found: Accounts) -> dict[str, list[str]]:
+    """Tasks by how their chosen layer stands to its surface baseline, see `sonde.results.layers`."""
+    names: dict[str, list[str]] = {standing: [] for standing in (_ABOVE, _SLIGHT, _LEVEL, _UNKNOWN)}
     for row in rows.iter_rows(named=True):
-        gain = gains.get(tuple(row[name] for name in KEY))
-        if gain is None or no_verdict(gain) or gain["ci_low"] is None:
-            unknown.append(row["name"])
-        else:
-            (above if gain["ci_low"] > 0 else level).append(row["name"])
-    return above, level, unknown
+        status = found[tuple(row[name] for name in KEY)].status
+        names[_STANDINGS[status]].append(row["name"])
+    return names
 
 
-def _lead(run: RunData, rows: pl.DataFrame, gains: Rows) -> str:
+_ABOVE, _SLIGHT, _LEVEL, _UNKNOWN = "above", "slight", "level", "unknown"
+_STANDINGS: Mapping[Status, str] = {
+    "encoded": _ABOVE,
+    "slight": _SLIGHT,
+    "elsewhere": _LEVEL,
+    "absent": _LEVEL,
+    "open": _UNKNOWN,
+    "alone": _UNKNOWN,
+}
+
+
+def _lead(run: RunData, rows: pl.DataFrame, found: Accounts) -> str:
     first = rows.filter(pl.col("model") == rows["model"][0])
-    above, level, unknown = _beaten(first, gains)
+    counts = {standing: len(names) for standing, names in _beaten(first, found).items()}
     tasks = f"{first.height} task{'s' if first.height != 1 else ''}"
-    if not above and not level:
+    if counts[_UNKNOWN] == first.height:
         return f"Of the {tasks} probed in {first['shown'][0]} none allows a verdict: {_NO_VERDICT}."
+    slight, level, unknown = counts[_SLIGHT], counts[_LEVEL], counts[_UNKNOWN]
     rest = [
-        *([f"{len(level)} {'is' if len(level) == 1 else 'are'} not clearly above it"] if level else []),
-        *([f"{len(unknown)} allow{'s' * (len(unknown) == 1)} no verdict"] if unknown else []),
+        *([f"{slight} {'is' if slight == 1 else 'are'} above it by less than matters"] if slight else []),
+        *([f"{level} {'is' if level == 1 else 'are'} not clearly above it"] if level else []),
+        *([f"{unknown} allow{'s' * (unknown == 1)} no verdict"] if unknown else []),
     ]
     return (
-        f"Probes of {first['shown'][0]} are more accurate than every surface baseline in {len(above)} of "
+        f"Probes of {first['shown'][0]} are more accurate than every surface baseline in {counts[_ABOVE]} of "
         f"{tasks}{' and languages' if len(run.languages) > 1 else ''} probed"
         f"{'; ' if rest else ''}{', '.join(rest)}."
     )
 
 
-def _answer(run: RunData, rows: pl.DataFrame, gains: Rows) -> str:
+def _answer(run: RunData, rows: pl.DataFrame, found: Accounts) -> str:
     lines: list[str] = []
     for part in rows.partition_by("model", "language", maintain_order=True):
-        above, level, unknown = _beaten(part, gains)
+        names = _beaten(part, found)
         who = whose(run, part.row(0, named=True))
-        said = [
-            f"above every surface baseline: {', '.join(above) or 'none'}",
-            *([f"not clearly above: {', '.join(level)}"] if level else []),
-            *([f"no verdict, for {_NO_VERDICT}: {', '.join(unknown)}"] if unknown else []),
-        ]
+        words = {
+            _SLIGHT: "above it by less than matters",
+            _LEVEL: "not clearly above",
+            _UNKNOWN: f"no verdict, for {_NO_VERDICT}",
+        }
+        said = [f"above every surface baseline: {', '.join(names[_ABOVE]) or 'none'}"]
+        said += [f"{word}: {', '.join(names[name])}" for name, word in words.items() if names[name]]
         text = f"{who}: {'; '.join(said)}." if who else f"{'; '.join(said)}."
         lines.append(text[0].upper() + text[1:])
     return "\n".join(lines)
 
 
-def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: RunData) -> Table:
+def _table(rows: pl.DataFrame, found: Accounts, random: Rows, run: RunData) -> Table:
     selectivity = by_key(beside(run, ["selectivity"], BEST))
     others: dict[tuple[Any, ...], list[str]] = {}
     beyond = every_pooling(run).join(rows, on=[*KEY, "pooling"], how="anti", maintain_order="left")
@@ -204,11 +213,11 @@ def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: R
     records: list[dict[str, Any]] = []
     for row in sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["language"])):
         key = tuple(row[name] for name in KEY)
-        beside_it = {"surface": surfaces, "gain": gains, "random": random, "selectivity": selectivity}
-        records.append(
-            {**row, "key": key, "others": ", ".join(others.get(key, [])) or None}
-            | {name: held.get(key) for name, held in beside_it.items()}
-        )
+        account = found[key]
+        told = {"surface": account.control, "gain": account.gain, "encoded": account.describe()}
+        beside_it = {"random": random.get(key), "selectivity": selectivity.get(key)}
+        named = {"key": key, "others": ", ".join(others.get(key, [])) or None}
+        records.append(row | named | told | beside_it)
     return Table(
         summary="Every task with its baselines",
         columns=[
@@ -225,6 +234,7 @@ def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: R
                 help="The layer that was most accurate on validation; 0 is the embedding.",
             ),
             *estimate("Accuracy, %", 1, 100),
+            ENCODED,
             Column(
                 title="Best surface",
                 value=lambda row: row["surface"] and row["surface"]["control"].replace("_", " "),

@@ -1,68 +1,112 @@
-"""Where in the model a property is: accuracy by layer and task, and ranks (INSPECT, section 6.3)."""
+"""Where in the model a property is: accuracy by layer and task, and what may be said of it (INSPECT, 6.3)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import altair as alt
-import polars as pl
 
-from sonde.report._drawing.charts import specification
+from sonde.report._drawing.charts import specification, written
 from sonde.report._shared.asked import label_of, ordered
+from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report.probe._scores import LENS, layers, sparkline, whose
-from sonde.results.extremes import find_extreme, list_layers
-from sonde.results.formats import COUNT
-from sonde.results.tables import Column
+from sonde.report.probe._scores import ENCODED, KEY, LENS, accounts, headline, whose
+from sonde.results.extremes import list_layers
+from sonde.results.formats import COUNT, PERCENT
+from sonde.results.layers import STATUSES, THIRDS, LayerAccount, LayerScore
+from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
 
-PLACES = ("early", "middle", "late")
+_CHOSEN, _TIED = "●", "○"
+
+_PALE = ("absent", "slight", "open")
+"""Statuses of tasks of which nothing is said by layer, so that no colour tells layers apart."""
 
 
 class ProbeLayers:
-    """A heat map of layers and tasks, and sparklines of the layers' ranks."""
+    """A heat map of layers and tasks, and every layer beside its control."""
 
     title = "Layers: where it is encoded"
     lens = LENS
     order = 210
     caption = (
         "Accuracy of every layer on the tested examples, 0 the embeddings; colour runs from the lowest to "
-        "the highest accuracy of each task, the number is in the tooltip. A task is early, middle or late if "
-        "all layers that cannot be told from its highest lie in that third of the depth. In the table layers "
-        "are ranked within each task (higher is better) and ranks averaged over models or over tasks."
+        "the highest accuracy of each task, the number is in the tooltip. A filled dot is the layer that "
+        "validation chose (of folds, that of most); hollow dots are those that are not surely less accurate "
+        "than what was chosen, paired by example, at a level that holds for all layers together. A task is "
+        "encoded if the chosen layer is surely more accurate than the surface baseline that validation "
+        "chose, or any other layer is at such a level; a task that is not is pale, without dots. It is "
+        "encoded early, in the middle or late if all its dots lie in that third of the depth."
     )
 
     def draw(self, run: RunData) -> Figure | None:
         """One heat map a model and language."""
-        rows = layers(run)
-        if rows.is_empty():
+        found = accounts(run)
+        rows = [row for row in headline(run).iter_rows(named=True) if found[_key(row)].layers]
+        if not rows:
             return None
         charts: list[Chart] = []
+        said: list[str] = []
         for model in run.models:
-            own = rows.filter(pl.col("model") == model.name)
-            for (language,), part in own.partition_by("language", as_dict=True).items():
-                charts.append(_chart(run, model, str(language), part))
-        return Figure(answer=_answer(rows, run), charts=charts, table=_table(rows))
+            for language in sorted({row["language"] for row in rows if row["model"] == model.name}):
+                part = [row for row in rows if (row["model"], row["language"]) == (model.name, language)]
+                charts.append(_chart(run, model, language, part, found))
+                said.append(_say(whose(run, part[0]), [found[_key(row)] for row in part]))
+        return Figure(answer="\n".join(said), charts=charts, table=_table(rows, found))
 
 
-def _chart(run: RunData, model: ModelInfo, language: str, rows: pl.DataFrame) -> Chart:
+def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(row[name] for name in KEY)
+
+
+def _chart(
+    run: RunData,
+    model: ModelInfo,
+    language: str,
+    rows: list[dict[str, Any]],
+    found: Mapping[tuple[str, ...], LayerAccount],
+) -> Chart:
     several = len(run.languages) > 1
     name = "-".join(
         ["probe-layers", *([model.slug] if run.several else []), *([language] if several else [])]
     )
     of = ", ".join([*([model.label] if run.several else []), *([language] if several else [])])
+    records = [record for row in rows for record in _records(row, found[_key(row)])]
     return Chart(
-        name=name, title=f"Accuracy by layer and task{f', {of}' if of else ''}", spec=_spec(rows), wide=True
+        name=name,
+        title=f"Accuracy by layer and task{f', {of}' if of else ''}",
+        spec=_spec(records, [label_of(task) for task in ordered(row["task"] for row in rows)]),
+        wide=True,
     )
 
 
-def _spec(rows: pl.DataFrame) -> dict[str, Any]:
-    low, high = (getattr(pl.col("value"), end)().over("task") for end in ("min", "max"))
-    shown = rows.with_columns(
-        share=pl.when(high > low).then((pl.col("value") - low) / (high - low)).otherwise(0.5)
-    )
-    records = shown.select("name", "family", "layer", "value", "share").to_dicts()
-    order = [label_of(task) for task in ordered(rows["task"].to_list())]
+def _records(row: Mapping[str, Any], account: LayerAccount) -> Iterator[dict[str, Any]]:
+    """What the chart shows of each layer of a task; ``value`` is the colour."""
+    accuracies = [one.accuracy["value"] for one in account.layers]
+    low, high = min(accuracies), max(accuracies)
+    pale = account.status in _PALE
+    for one, value in zip(account.layers, accuracies, strict=True):
+        yield {
+            "name": row["name"],
+            "family": row["family"],
+            "layer": one.layer,
+            "value": 0.0 if pale else (value - low) / (high - low) if high > low else 0.5,
+            "mark": _mark(one, account),
+            "accuracy": value,
+            "reading": with_interval(one.accuracy, 100, 1),
+            "gain": None if one.gain is None else with_interval(one.gain, 100, 1),
+            "encoded": account.describe(),
+        }
+
+
+def _mark(one: LayerScore, account: LayerAccount) -> str:
+    if one.layer not in account.named:
+        return ""
+    return _CHOSEN if one.layer == account.chosen else _TIED
+
+
+def _spec(records: list[dict[str, Any]], order: list[str]) -> dict[str, Any]:
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("name:N", sort=order, title=None),
@@ -70,100 +114,103 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
             alt.Tooltip("name:N", title=" "),
             alt.Tooltip("family:N"),
             alt.Tooltip("layer:O"),
-            alt.Tooltip("value:Q", format=".1%", title="accuracy"),
+            alt.Tooltip("reading:N", title="accuracy, %"),
+            alt.Tooltip("gain:N", title="over the best surface, points"),
+            alt.Tooltip("encoded:N", title="where"),
         ],
     )
-    colour = alt.Color("share:Q", title="lowest to highest", legend=alt.Legend(format="%"))
-    return specification(base.mark_rect().encode(color=colour).properties(height=alt.Step(20)))
+    colour = alt.Color("value:Q", title="lowest to highest", legend=alt.Legend(format="%"))
+    columns = len({record["layer"] for record in records})
+    layers = [base.mark_rect().encode(color=colour), *written(base, "mark:N", columns)]
+    return specification(alt.layer(*layers).properties(height=alt.Step(20)))
 
 
-def _ranks(rows: pl.DataFrame, by: str) -> pl.DataFrame:
-    """Mean rank of each layer by task or model, where all that are averaged have as many layers."""
-    key = ["model", "task", "language"]
-    ranked = rows.with_columns(
-        rank=pl.col("value").rank("average").over(key), depth=pl.col("layer").max().over(key)
-    )
-    grouped = ranked.group_by(by, "depth", "layer", maintain_order=True)
-    return grouped.agg(pl.col("rank").mean(), pl.col("name", "shown", "family").first()).sort(
-        "depth", "layer"
-    )
+_PLACES = ("encoded early", "encoded in the middle", "encoded late")
+_SEVERAL = "encoded in more than one third"
+_SHALLOW = "encoded"
+_UNCOMPARED = "encoded, layers not compared by the version that scored"
 
 
-def place_of(layer: int, depth: int) -> str:
-    """The third of the depth that a layer lies in.
-
-    >>> place_of(0, 12), place_of(6, 12), place_of(12, 12)
-    ('early', 'middle', 'late')
-    """
-    return PLACES[min(2, 3 * layer // max(1, depth + 1))]
-
-
-def _leading(rows: pl.DataFrame) -> dict[str, list[int]]:
-    """By task the layers that cannot be told from the highest; none where nothing can be told."""
-    found: dict[str, list[int]] = {}
-    for (task,), part in rows.partition_by("task", as_dict=True, maintain_order=True).items():
-        highest = find_extreme(part.to_dicts())
-        told = highest.rows if highest is not None and highest.is_told else ()
-        found[str(task)] = [row["layer"] for row in told]
-    return found
+def _say(who: str, found: list[LayerAccount]) -> str:
+    """Which tasks are encoded where, and which are not, as far as can be told."""
+    listed: dict[str, list[str]] = {place: [] for place in (*_PLACES, _SEVERAL, _SHALLOW, _UNCOMPARED)}
+    by_task = {account.key[1]: account for account in found}
+    for task in ordered(by_task):
+        account = by_task[task]
+        place = _find_place(account) if account.status == "encoded" else STATUSES[account.status]
+        layers = f" ({_name_layers(account)})" if account.named else ""
+        listed.setdefault(place, []).append(f"{label_of(task)}{layers}")
+    said = "; ".join(f"{place}: {', '.join(names)}" for place, names in listed.items() if names)
+    return f"{who}: {said}." if who else f"{said[:1].upper()}{said[1:]}."
 
 
-def _answer(rows: pl.DataFrame, run: RunData) -> str:
-    lines: list[str] = []
-    for part in rows.partition_by("model", "language", maintain_order=True):
-        depth = int(part["layer"].max())  # pyright: ignore[reportArgumentType]  layers are integers
-        found: dict[str, list[str]] = {place: [] for place in (*PLACES, _SEVERAL, _UNTOLD)}
-        leading = _leading(part)
-        for task in ordered(leading):
-            places = {place_of(layer, depth) for layer in leading[task]}
-            found[places.pop() if len(places) == 1 else _SEVERAL if places else _UNTOLD].append(
-                label_of(task)
-            )
-        who = whose(run, part.row(0, named=True))
-        said = "; ".join(f"{place}: {', '.join(names)}" for place, names in found.items() if names)
-        lines.append(
-            f"{who}{': w' if who else 'W'}here the highest accuracy lies, by the third of the depth, {said}."
-        )
-    return "\n".join(lines)
+def _find_place(account: LayerAccount) -> str:
+    if account.tied is None:
+        return _UNCOMPARED
+    if account.third:
+        return _PLACES[THIRDS.index(account.third)]
+    return _SEVERAL if len(account.layers) >= len(THIRDS) else _SHALLOW
 
 
-_SEVERAL = "in more than one third"
-_UNTOLD = "cannot be told"
+def _name_layers(account: LayerAccount) -> str:
+    """The chosen layer, and of which set it is."""
+    named = list_layers(account.named)
+    if account.chosen not in account.named or len(account.named) == 1:
+        return named
+    return f"{list_layers([account.chosen])} of {named.removeprefix('layers ')}"
 
 
-def _table(rows: pl.DataFrame) -> Table:
-    parts = rows.partition_by("model", "language")
-    leading: dict[str, set[int]] = {}
-    for part in parts:
-        for task, layers_of_task in _leading(part).items():
-            leading.setdefault(task, set()).update(layers_of_task)
+def _table(rows: list[dict[str, Any]], found: Mapping[tuple[str, ...], LayerAccount]) -> Table:
+    by_place = {task: at for at, task in enumerate(ordered(row["task"] for row in rows))}
     records: list[dict[str, Any]] = []
-    for by, other in (("task", "models"), ("model", "tasks")):
-        for (key, depth), part in (
-            _ranks(rows, by).partition_by(by, "depth", as_dict=True, maintain_order=True).items()
-        ):
-            told = leading.get(str(key)) if by == "task" else None
-            records.append(
-                {
-                    "name": label_of(str(key)) if by == "task" else part["shown"][0],
-                    "over": other,
-                    "line": sparkline(part.sort("layer")["rank"].to_list()),
-                    "leading": list_layers(told).partition(" ")[2] if told else None,
-                    "depth": depth,
-                }
-            )
+    for row in sorted(rows, key=lambda row: by_place[row["task"]]):
+        account = found[_key(row)]
+        records += [
+            {
+                **one.accuracy,
+                "name": row["name"],
+                "shown": row["shown"],
+                "chosen": one.layer == account.chosen,
+                "tied": None if account.tied is None else one.layer in account.tied,
+                "surface": account.control,
+                "gain": one.gain,
+                "difference": one.difference,
+                "encoded": account.describe(),
+            }
+            for one in account.layers
+        ]
     return Table(
-        summary="Ranks of layers",
+        summary="Every layer beside its control",
         columns=[
-            Column(title="Of", value="name"),
-            Column(title="Averaged over", value="over"),
-            Column(title="Ranks by layer", value="line", help="The higher, the better the layer."),
+            Column(title="Task", value="name"),
+            MODEL,
+            LANGUAGE,
+            Column(title="Layer", value="layer", format=COUNT, help="0 is the embedding."),
+            *estimate("Accuracy, %", 1, 100),
             Column(
-                title="Not told from the highest",
-                value="leading",
-                help="Layers that cannot be told from the highest, in any model; 0 is the embedding.",
+                title="Best surface",
+                value=lambda row: row["surface"] and row["surface"]["control"].replace("_", " "),
+                help="The best guess from the text alone on validation, without a model.",
             ),
-            Column(title="Layers", value="depth", format=COUNT, help="How many layers the model has."),
+            Column(title="Surface, %", value="surface", format=PERCENT, help="The accuracy of that guess."),
+            *estimate("Gain, points", 1, 100, key="gain", interval="Interval of the gain"),
+            *estimate(
+                "Against the chosen, points",
+                1,
+                100,
+                key="difference",
+                interval="Interval of the difference",
+                help="Accuracy less that of the layer that validation chose, on the same examples.",
+            ),
+            Column(title="Chosen", value=lambda row: "yes" if row["chosen"] else "", help="On validation."),
+            Column(
+                title="Surely less accurate",
+                value=lambda row: None if row["tied"] is None else "" if row["tied"] else "yes",
+                help="Than the chosen layer, at a level that holds for all layers together.",
+            ),
+            N,
+            CLUSTERS,
+            ENCODED,
         ],
         rows=records,
     )

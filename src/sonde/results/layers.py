@@ -1,0 +1,236 @@
+"""Where in a model a task is encoded: the one account that page, terminal, card and tables give of layers.
+
+The layer is the one that validation chose. Tested examples say two things of it: whether it is beyond the
+control that validation chose, and which layers are surely less accurate, both paired by example and clustered
+(`sonde.results.seeds.trained_difference`). What is said of several layers holds for all of them at once
+(Bonferroni, `sonde.results.extremes.split_at`), so that the set that is left holds the truly best layer in at
+least 95 of 100 samples, and labels without meaning are called encoded in at most 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+
+from sonde.results.dimensions import SELECTION, dimensions_are, dimensions_named
+from sonde.results.extremes import list_layers, split_at
+from sonde.results.least import amount, least_size
+from sonde.results.verdict import verdict_allowed
+
+Row = Mapping[str, Any]
+
+LAYER_GAIN, LAYER_DIFFERENCE = "layer_gain", "layer_difference"
+"""Metrics: the accuracy of a layer less that of the control, and less that of the layers that were chosen."""
+
+Status = Literal["encoded", "elsewhere", "slight", "absent", "open", "alone"]
+
+STATUSES: Mapping[Status, str] = {
+    "encoded": "encoded",
+    "elsewhere": "encoded, but not surely at the layer that validation chose",
+    "slight": "beyond its controls by less than matters",
+    "absent": "not encoded beyond its controls",
+    "open": "too little data",
+    "alone": "no control",
+}
+"""What may be said of a task, in few words."""
+
+THIRDS = ("early", "middle", "late")
+
+_ACCURACY, _GAIN = "accuracy", "gain"
+_KEY = ("model", "task", "language")
+_FIRST = ("corpus_hash", "pooling")
+"""Of several the first is meant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerScore:
+    """What the tested examples say of one layer.
+
+    Attributes:
+        layer: 0 the embeddings.
+        accuracy: The score of its accuracy.
+        gain: That over the control, paired; None without one.
+        difference: That from the chosen layers, paired; None for the chosen one, and where it was not scored.
+    """
+
+    layer: int
+    accuracy: Row
+    gain: Row | None
+    difference: Row | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerAccount:
+    """What may be said of the layers of one model, task and language.
+
+    Attributes:
+        accuracy: The score of the layer that validation chose (that each fold chose on its own part).
+        control: The score of the control that validation chose; None without one.
+        gain: Their paired difference; None without a control.
+        status: What may be said, a key of `STATUSES`.
+        tied: The chosen layer and those that are not surely less accurate; None where they were not compared.
+        beyond: Where the chosen layer is not surely beyond the control, the layers that are.
+        layers: Every layer, in order.
+    """
+
+    accuracy: Row
+    control: Row | None
+    gain: Row | None
+    status: Status
+    tied: tuple[int, ...] | None
+    beyond: tuple[int, ...]
+    layers: tuple[LayerScore, ...]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Model, task and language."""
+        return self.accuracy["model"], self.accuracy["task"], self.accuracy["language"]
+
+    @property
+    def chosen(self) -> int:
+        """The layer that validation chose; with folds the one that most of them did."""
+        return self.accuracy["layer"]
+
+    @property
+    def named(self) -> tuple[int, ...]:
+        """The layers that may be said to hold the task: none where it is not surely encoded."""
+        if self.status == "elsewhere":
+            return self.beyond
+        return self.tied or (self.chosen,) if self.status == "encoded" else ()
+
+    @property
+    def third(self) -> str:
+        """The third of the depth in which all `named` layers lie; empty where no such third is known."""
+        if self.tied is None:
+            return ""
+        thirds = {find_third(layer, len(self.layers)) for layer in self.named}
+        return thirds.pop() if len(thirds) == 1 and len(self.layers) >= len(THIRDS) else ""
+
+    def describe(self) -> str:
+        """Say it in a clause, the same wherever it is read."""
+        status, chosen = STATUSES[self.status], list_layers([self.chosen])
+        if self.status in ("open", "alone"):
+            return f"{status} to say whether it is encoded"
+        if self.status == "absent":
+            return status
+        if self.status == "elsewhere":
+            folds = " fold by fold" if self.accuracy["fold_layers"] else ""
+            where = f"at what validation chose{folds} ({chosen})"
+            return f"encoded at {list_layers(self.beyond)}, but not surely {where}"
+        if self.status != "encoded":
+            return f"{status}: {chosen}"
+        third = f" ({self.third} third)" if self.third else ""
+        return f"{status}: {chosen}{self._describe_others()}{third}"
+
+    def _describe_others(self) -> str:
+        if self.tied is None:
+            return ""
+        if len(self.layers) == 1:
+            return ", the only one"
+        others = [layer for layer in self.tied if layer != self.chosen]
+        if not others:
+            return ", every other layer is surely less accurate"
+        if len(self.tied) == len(self.layers):
+            return ", no other layer is surely less accurate"
+        return f", {list_layers(others)} {'is' if len(others) == 1 else 'are'} not surely less accurate"
+
+
+def find_third(layer: int, layers: int) -> str:
+    """Return the third of the depth that a layer lies in.
+
+    >>> find_third(0, 13), find_third(6, 13), find_third(12, 13)
+    ('early', 'middle', 'late')
+    """
+    return THIRDS[3 * layer // layers]
+
+
+def account_layers(scores: pl.DataFrame) -> list[LayerAccount]:
+    """Give the account of every model, task and language, in the order of the table.
+
+    Args:
+        scores: Rows of ``scores.parquet`` of a lens whose layers validation chooses by accuracy, those of
+            controls included. Of several poolings, or corpora of a language, the first is meant.
+    """
+    rows = (
+        scores.filter(
+            pl.col("metric").is_in([_ACCURACY, _GAIN, LAYER_GAIN, LAYER_DIFFERENCE])
+            & (pl.col("split") == "test")
+            & pl.col("method").ne_missing("mlp")
+        )
+        .with_columns(_chosen=dimensions_are({SELECTION: "best"}), _every=dimensions_named())
+        .filter(pl.col("_chosen") | pl.col("_every"))
+    )
+    parts = rows.partition_by(_KEY, maintain_order=True)
+    return [account for part in parts if (account := _account(part.to_dicts()))]
+
+
+def _account(rows: Sequence[Row]) -> LayerAccount | None:
+    accuracy = _first(rows, _ACCURACY, None)
+    if accuracy is None or accuracy["layer"] is None:
+        return None
+    same = [row for row in rows if all(row[name] == accuracy[name] for name in _FIRST)]
+    gain = next((row for row in same if row["_chosen"] and row["metric"] == _GAIN), None)
+    control = None if gain is None else _first(same, _ACCURACY, gain["control"])
+    own = [row for row in same if row["control"] is None]
+    gains, differences = (_by_layer(same, metric) for metric in (LAYER_GAIN, LAYER_DIFFERENCE))
+    layers = tuple(
+        LayerScore(layer=layer, accuracy=row, gain=gains.get(layer), difference=differences.get(layer))
+        for layer, row in sorted(_by_layer(own, _ACCURACY).items())
+    )
+    beyond = _surely(gains, above=True)
+    status = _judge(accuracy, gain, beyond)
+    worse = {*_surely(differences, above=False)} - {accuracy["layer"]}
+    known = bool(differences) or len(layers) == 1
+    return LayerAccount(
+        accuracy=accuracy,
+        control=control,
+        gain=gain,
+        status=status,
+        tied=tuple(one.layer for one in layers if one.layer not in worse) if known else None,
+        beyond=beyond if status == "elsewhere" else (),
+        layers=layers,
+    )
+
+
+def _first(rows: Sequence[Row], metric: str, control: str | None) -> Row | None:
+    of_chosen = (row for row in rows if row["_chosen"] and row["metric"] == metric)
+    return next((row for row in of_chosen if row["control"] == control), None)
+
+
+def _by_layer(rows: Sequence[Row], metric: str) -> dict[int, Row]:
+    return {row["layer"]: row for row in rows if row["_every"] and row["metric"] == metric}
+
+
+def _surely(differences: Mapping[int, Row], *, above: bool) -> tuple[int, ...]:
+    """Layers whose difference is surely above or below 0, and as large as matters where it is above."""
+    judged = [row for row in differences.values() if verdict_allowed(row)]
+    higher, lower, _ = split_at(judged, 0.0)
+    if not above:
+        return tuple(row["layer"] for row in lower)
+    return tuple(row["layer"] for row in higher if row["value"] >= _least(row))
+
+
+def _least(row: Row) -> float:
+    return least_size(row["metric"], row["ci_method"] or "")
+
+
+def _judge(accuracy: Row, gain: Row | None, beyond: Sequence[int]) -> Status:
+    """What the gain of the chosen layer says, then the gains of all others.
+
+    Validation chose one layer before anything was tested, so that its gain is judged by its own interval. The
+    others are looked at only where that one is not beyond, by intervals that hold for all of them.
+    """
+    if not verdict_allowed(accuracy if gain is None else gain):
+        return "open"
+    if gain is None:
+        return "alone"
+    low, high = gain["ci_low"], gain["ci_high"]
+    found = amount(gain["value"], low, high, _least(gain), sure=low > 0 or high < 0)
+    if found == "higher":
+        return "encoded"
+    if beyond:
+        return "elsewhere"
+    return "slight" if found == "slight" and low > 0 else "absent"

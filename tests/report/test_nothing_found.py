@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from sonde.report._comparison.sections import _nothing_found
-from sonde.results.changes import OUTCOMES, TOO_LITTLE, counts, in_sentence, with_words
+from sonde.results.changes import OUTCOMES, counts, in_sentence, with_words
+from sonde.results.words import TOO_LITTLE
 
 NOTHING = ("slight", "alike", "undecided")
 FEW = "8 effective clusters, a verdict needs 10"

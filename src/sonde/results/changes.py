@@ -10,7 +10,7 @@ import polars as pl
 from sonde.results.dimensions import SELECTION, in_words
 from sonde.results.formats import COUNT, Format, Interval, Number, PValue, Row
 from sonde.results.tables import Column, Table
-from sonde.results.words import plain_words
+from sonde.results.words import TOO_LITTLE, plain_words
 
 OUTCOMES: Mapping[str, str] = {
     "better": "better",
@@ -22,9 +22,6 @@ OUTCOMES: Mapping[str, str] = {
     "undecided": "cannot be told",
 }
 """What a comparison says of a number, in the words of page and terminal."""
-
-TOO_LITTLE = "too little data"
-"""What is said of a number that allows no verdict; its estimate stands beside it."""
 
 _COUNTED = {**OUTCOMES, "slight": "differ by less than matters", "alike": "without a difference that matters"}
 """The same of several numbers."""

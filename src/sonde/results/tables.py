@@ -268,7 +268,7 @@ def sized(n: str = "n", clusters: str = "Clusters") -> tuple[Column, Column]:
 
 
 def rests_on(clusters: str) -> Column:
-    """What a score rests on as the terminal says it: ``n=120, 8 clusters (no verdict: ...)``.
+    """What a score rests on as the terminal says it: ``n=120, 8 clusters (too little data: ...)``.
 
     Args:
         clusters: What the clusters are, in the plural.

@@ -11,7 +11,7 @@ from sonde.lenses.surprisal.preferences import PREFERRED
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
 from sonde.results.extremes import describe_ends
 from sonde.results.formats import PERCENT, Interval, Number
-from sonde.results.memory import CHANGE, PERIOD, in_words, memory_seen
+from sonde.results.memory import CHANGE, PERIOD, describe_memory
 from sonde.results.tables import Column, Table, rests_on
 from sonde.results.words import figures
 
@@ -99,4 +99,4 @@ def _of_times(scores: pl.DataFrame) -> Iterator[str]:
         )
         for row in beyond:
             yield f"  less the same with random weights: {figures(row, digits=2, sign='+')}"
-        yield f"  {in_words(memory_seen(change, beyond[0] if beyond else None))}"
+        yield f"  {describe_memory(change, beyond[0] if beyond else None)}"

@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import by_kind, specification
-from sonde.report._shared.numbers import with_interval
+from sonde.report._shared.numbers import spelled, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.attention._scores import DISTANCE, LENS, MODEL, RELATION, hits
@@ -67,7 +67,11 @@ def _answer(run: RunData, rows: pl.DataFrame) -> str:
     for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
         names = part.unique("relation", keep="first")
         near = names.filter(pl.col("distance") == "near").height
-        said.append(f"{language}: {near} near relations, {names.height - near} far ones.")
+        far = names.height - near
+        said.append(
+            f"{spelled(str(language))}: {near} near relation{'s' * (near != 1)}, "
+            f"{far} far one{'s' * (far != 1)}."
+        )
     found = hits(run, by=DISTANCE).filter((pl.col("k") == 1) & (pl.col("metric") == "first_hit"))
     for (subject,), part in found.partition_by("subject", as_dict=True, maintain_order=True).items():
         shares = {

@@ -29,7 +29,7 @@ from sonde.report.attention._scores import (
 from sonde.results.dimensions import dimension
 from sonde.results.formats import PERCENT, Interval
 from sonde.results.tables import Column, sized
-from sonde.results.words import standing
+from sonde.results.words import standing_of_difference
 
 
 class AttentionSummary:
@@ -130,7 +130,7 @@ def _sentences(run: RunData, metrics: list[str], *, beside: bool) -> str:
         said.append(
             f"{row['subject']}, {HITS[row['metric']]}: the best heads find {with_interval(own, 100, 1)} % "
             f"of the edges, {PREDICTORS[over]} {with_interval(other, 100, 1)} % (difference "
-            f"{with_interval(row, 100, 1)} points{standing(row)})."
+            f"{with_interval(row, 100, 1)} points{standing_of_difference(row, 100, 1, ' points')})."
             f"{_beside(run, row, rows.filter(same)) if beside else ''}"
         )
     return "\n".join(said)

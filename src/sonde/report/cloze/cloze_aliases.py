@@ -63,7 +63,8 @@ class ClozeAliases:
 def _differences(pairs: pl.DataFrame) -> list[str]:
     return [
         describe_difference(
-            f"{row['subject']}: under the right alias the answer is among the first ten",
+            row["subject"],
+            "under the right alias the answer is among the first ten",
             row,
             " than under a wrong one",
         )

@@ -115,7 +115,8 @@ def _in_words(words: pl.DataFrame) -> list[str]:
     pairs = words.filter((pl.col("group") == "with-without") & (pl.col("k") == _K))
     return [
         describe_difference(
-            f"{row['subject']}: after words, {row['statement']} are answered among the first ten",
+            row["subject"],
+            f"after words, {row['statement']} are answered among the first ten",
             row,
             " than without them",
         )
@@ -131,7 +132,8 @@ def _behind_imports(imports: pl.DataFrame) -> list[str]:
     }
     return [
         describe_difference(
-            f"{row['subject']}: after the imports of their file{said[row['way']]}, {row['statement']} are "
+            row["subject"],
+            f"after the imports of their file{said[row['way']]}, {row['statement']} are "
             "answered among the first ten",
             row,
             " than without them",

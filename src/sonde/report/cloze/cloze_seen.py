@@ -64,7 +64,8 @@ class ClozeSeen:
 def _gaps(gaps: pl.DataFrame) -> list[str]:
     return [
         describe_difference(
-            f"{row['subject']}: {row['statement']} of seen libraries are answered among the first ten",
+            row["subject"],
+            f"{row['statement']} of seen libraries are answered among the first ten",
             row,
             " than those of unseen ones",
         )

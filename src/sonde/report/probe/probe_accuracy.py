@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import altair as alt
@@ -10,7 +11,7 @@ import polars as pl
 
 from sonde.report._drawing.charts import row_height, specification
 from sonde.report._shared.asked import label_of, meaning_of, ordered
-from sonde.report._shared.numbers import no_verdict, number
+from sonde.report._shared.numbers import no_verdict, number, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.reasons import by_reason
 from sonde.report._shared.run import RunData
@@ -29,10 +30,14 @@ from sonde.report.probe._scores import (
 from sonde.results.dimensions import REASON, dimensions_named
 from sonde.results.formats import PERCENT, Format, Number
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
+from sonde.results.verdict import why_no_verdict
+from sonde.results.words import TOO_LITTLE, nothing_found_in
 
-Rows = dict[tuple[str, ...], dict[str, Any]]
+Row = dict[str, Any]
+Rows = dict[tuple[str, ...], Row]
 
-_NO_VERDICT = "too little independent code, or no surface baseline"
+_SHOWN = 5
+"""Tasks that a sentence names with their numbers."""
 
 
 class ProbeAccuracy:
@@ -147,32 +152,76 @@ def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
     return specification(alt.layer(*layers).properties(height=row_height(rows["shown"].n_unique())))
 
 
-def _beaten(rows: pl.DataFrame, gains: Rows) -> tuple[list[str], list[str], list[str]]:
-    """Tasks above their surface baseline for certain, those that may not be, and those without a verdict."""
-    above: list[str] = []
-    level: list[str] = []
-    unknown: list[str] = []
+@dataclass(frozen=True, slots=True)
+class _Beaten:
+    """Tasks of one model by how they end against their best surface baseline, with the paired differences.
+
+    Attributes:
+        above: Surely more accurate.
+        below: Surely less.
+        level: No difference found.
+        few: Too little data.
+        alone: Tasks without such a baseline.
+    """
+
+    above: list[tuple[str, Row]] = field(default_factory=list[tuple[str, Row]])
+    below: list[tuple[str, Row]] = field(default_factory=list[tuple[str, Row]])
+    level: list[tuple[str, Row]] = field(default_factory=list[tuple[str, Row]])
+    few: list[tuple[str, Row]] = field(default_factory=list[tuple[str, Row]])
+    alone: list[str] = field(default_factory=list[str])
+
+    @property
+    def nothing_found(self) -> list[str]:
+        """In how many tasks no difference was found, and what would have been."""
+        return nothing_found_in([gain for _, gain in self.level], 100, 1, " points")
+
+
+def _beaten(rows: pl.DataFrame, gains: Rows) -> _Beaten:
+    found = _Beaten()
     for row in rows.iter_rows(named=True):
         gain = gains.get(tuple(row[name] for name in KEY))
-        if gain is None or no_verdict(gain) or gain["ci_low"] is None:
-            unknown.append(row["name"])
+        if gain is None:
+            found.alone.append(row["name"])
+        elif no_verdict(gain):
+            found.few.append((row["name"], gain))
+        elif gain["ci_low"] > 0:
+            found.above.append((row["name"], gain))
         else:
-            (above if gain["ci_low"] > 0 else level).append(row["name"])
-    return above, level, unknown
+            (found.below if gain["ci_high"] < 0 else found.level).append((row["name"], gain))
+    return found
+
+
+def _list_names(tasks: Sequence[tuple[str, Row]]) -> str:
+    return ", ".join(name for name, _ in tasks)
+
+
+def _list_gains(tasks: Sequence[tuple[str, Row]]) -> str:
+    """Tasks with their differences, the first few of many."""
+    shown = [f"{name} {with_interval(gain, 100, 1)}" for name, gain in tasks[:_SHOWN]]
+    return f"{', '.join(shown)}{', …' * (len(tasks) > _SHOWN)} points"
 
 
 def _lead(run: RunData, rows: pl.DataFrame, gains: Rows) -> str:
     first = rows.filter(pl.col("model") == rows["model"][0])
-    above, level, unknown = _beaten(first, gains)
+    held = _beaten(first, gains)
     tasks = f"{first.height} task{'s' if first.height != 1 else ''}"
-    if not above and not level:
-        return f"Of the {tasks} probed in {first['shown'][0]} none allows a verdict: {_NO_VERDICT}."
+    who = first["shown"][0]
+    if len(held.few) + len(held.alone) == first.height:
+        if not held.few:
+            return f"Of the {tasks} probed in {who} none has a surface baseline."
+        why = why_no_verdict(held.few[0][1])
+        return (
+            f"Too little data on the {tasks} probed in {who} ({why}): {_list_gains(held.few)} over the best "
+            "surface baseline."
+        )
     rest = [
-        *([f"{len(level)} {'is' if len(level) == 1 else 'are'} not clearly above it"] if level else []),
-        *([f"{len(unknown)} allow{'s' * (len(unknown) == 1)} no verdict"] if unknown else []),
+        *([f"less in {len(held.below)}"] if held.below else []),
+        *held.nothing_found,
+        *([f"{TOO_LITTLE} in {len(held.few)}"] if held.few else []),
+        *([f"no such baseline in {len(held.alone)}"] if held.alone else []),
     ]
     return (
-        f"Probes of {first['shown'][0]} are more accurate than every surface baseline in {len(above)} of "
+        f"Probes of {who} are more accurate than every surface baseline in {len(held.above)} of "
         f"{tasks}{' and languages' if len(run.languages) > 1 else ''} probed"
         f"{'; ' if rest else ''}{', '.join(rest)}."
     )
@@ -181,16 +230,22 @@ def _lead(run: RunData, rows: pl.DataFrame, gains: Rows) -> str:
 def _answer(run: RunData, rows: pl.DataFrame, gains: Rows) -> str:
     lines: list[str] = []
     for part in rows.partition_by("model", "language", maintain_order=True):
-        above, level, unknown = _beaten(part, gains)
+        held = _beaten(part, gains)
         who = whose(run, part.row(0, named=True))
         said = [
-            f"above every surface baseline: {', '.join(above) or 'none'}",
-            *([f"not clearly above: {', '.join(level)}"] if level else []),
-            *([f"no verdict, for {_NO_VERDICT}: {', '.join(unknown)}"] if unknown else []),
+            f"above every surface baseline: {_list_names(held.above) or 'none'}",
+            *([f"below one: {_list_names(held.below)}"] if held.below else []),
+            *(f"{one}: {_list_names(held.level)}" for one in held.nothing_found),
+            *([f"{TOO_LITTLE} ({_why(held)}): {_list_gains(held.few)}"] if held.few else []),
+            *([f"no surface baseline: {', '.join(held.alone)}"] if held.alone else []),
         ]
         text = f"{who}: {'; '.join(said)}." if who else f"{'; '.join(said)}."
         lines.append(text[0].upper() + text[1:])
     return "\n".join(lines)
+
+
+def _why(held: _Beaten) -> str:
+    return "; ".join(dict.fromkeys(why_no_verdict(gain) for _, gain in held.few))
 
 
 def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: RunData) -> Table:

@@ -152,7 +152,7 @@ def _answer(language: str, rows: pl.DataFrame, grid: Grid, *, several: bool) -> 
     rest = len(compared) - sum(ahead.values())
     if said:
         told = f"surely ahead of all others are {', '.join(said)} of {len(compared)} tasks"
-        told += f"; in {rest} it cannot be told" if rest else ""
+        told += f"; in {rest} no model is surely ahead" if rest else ""
     else:
         told = f"none is surely ahead of all others in any of {len(compared)} tasks"
     start = f"{language}: of" if several else "Of"

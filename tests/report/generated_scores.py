@@ -155,7 +155,7 @@ COUNTED = frozenset(
 """Metrics that say how something was done, which no edge moves."""
 
 IS_DIFFERENCE = (
-    pl.col("metric").str.contains("gain|change|selectivity|margin|excess|apart|_lost")
+    pl.col("metric").str.contains("gain|change|selectivity|margin|excess|apart|_lost|spearman_frequency")
     | pl.col("compared_to").is_not_null()
     | pl.col("dimensions").list.eval(pl.element().struct.field("value").str.contains(r"^\w+-\w+$")).list.any()
 )
@@ -253,7 +253,7 @@ EDGES: Mapping[str, Edge] = {
     ),
     "tiny": Edge(own=3e-7, control=1e-7, difference=2e-7, half=2e-8, apart=None),
     "huge": Edge(own=3e7, control=1e7, difference=2e7, half=1e6),
-    "negative": Edge(own=-0.6, control=-0.4, difference=-0.2, half=0.02),
+    "negative": Edge(own=-0.6, control=-0.4, difference=-0.2, half=0.02, apart=None),
     "no number": Edge(own=float("nan"), control=0.4, difference=float("nan"), half=None, allows=None),
     "endless": Edge(
         own=0.6, control=0.4, difference=0.2, half=float("inf"), varied=0.0, allows=None, apart=None

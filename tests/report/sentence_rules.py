@@ -5,50 +5,76 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 NO_DIFFERENCE, TOO_LITTLE = "no difference found", "too little data"
 
-_NOUNS = (
-    "answer", "cluster", "construct", "control", "draw", "edge", "example", "fault", "function", "head", "item",
-    "kind", "language", "layer", "lens", "librar", "lineage", "miss", "model", "name", "number", "observation",
-    "one", "pair", "point", "question", "reason", "relation", "row", "seed", "statement", "subword", "task",
-    "time", "training", "value", "word",
-)  # fmt: skip
-_PLURAL = {"librar": "libraries", "miss": "misses", "lens": "lenses"}
-_SINGULAR = {"librar": "library"}
-_PLURALS = "|".join(_PLURAL.get(noun, f"{noun}s") for noun in _NOUNS)
-_SINGULARS = "|".join(_SINGULAR.get(noun, noun) for noun in _NOUNS)
-_NUMBER = r"(?<![\w.,@=+−/-])"
+_NOUNS = {
+    **{
+        noun: f"{noun}s"
+        for noun in (
+            "answer", "cell", "cluster", "construct", "control", "draw", "edge", "example", "exchange",
+            "fault", "function", "head", "item", "kind", "language", "layer", "lineage", "model", "name", "number",
+            "observation", "pair", "point", "question", "reason", "relation", "row", "seed", "statement",
+            "subword", "task", "text", "time", "training", "use", "value", "word",
+        )
+    },
+    "lens": "lenses", "library": "libraries", "miss": "misses", "query": "queries",
+}  # fmt: skip
+_NUMBER = r"(?<![\w.,@=+−:/-])"
+_BETWEEN = "(?:[a-z]+[a-z-]* )?"
 
 SLIPS: Mapping[str, re.Pattern[str]] = {
-    "what is no number": re.compile(r"\b(nan|NaN|inf|None|null)\b|∞"),
+    "what is no number": re.compile(r"\b(nan|NaN|inf|null|None(?! rests?\b))\b|∞"),
     "empty brackets": re.compile(r"\(\s*\)|\[\s*\]|“”"),
     "doubled blanks": re.compile(r"\S  +\S"),
     "a blank before a stop": re.compile(r"\s[,;:.](\s|$)"),
     "doubled stops": re.compile(r"[,;:]\s*[,;:.]|(?<!\.)\.\.(?!\.)"),
     "a signed zero": re.compile(r"[-−]0(\.0+)?(?![\d.])"),
-    "one of several": re.compile(rf"{_NUMBER}1 (?:[a-z-]+ )?(?:{_PLURALS})\b(?! is\b)"),
-    "several of one": re.compile(rf"{_NUMBER}(?:0|[2-9]|\d[\d,]+) (?:[a-z-]+ )?(?:{_SINGULARS})\b(?! of)"),
+    "one of several": re.compile(rf"{_NUMBER}1 {_BETWEEN}(?:{'|'.join(_NOUNS.values())})\b(?! is\b)"),
+    "several of one": re.compile(
+        rf"{_NUMBER}(?:0|[2-9]|\d[\d,]*\d) {_BETWEEN}(?:{'|'.join(_NOUNS)})\b(?! of)"
+    ),
     "a verb of several": re.compile(rf"{_NUMBER}1 (?:are|have|rest|differ|allow|lie|stand|rank)\b"),
     "a verb of one": re.compile(rf"{_NUMBER}(?:[2-9]|\d\d+) (?:rests|differs|allows|lies|stands|ranks)\b"),
-    "a needed number that is reached": re.compile(r"\b(\d+) [a-z ]+, a verdict needs \1\b"),
+    "a need that is met": re.compile(r"\b(\d+)(\.0)? [a-z ]+, a verdict needs \1\b"),
 }
 """Slips of the pen, by what they are."""
 
 _NEUTRAL = re.compile(
-    r"[Mm]ore than half there|\b[0-9]+ further controls?\b|\bat (least|most) \d+|first \d+|\bchosen on validation"
-    r"|or more would have been|more in the table|fewer than \d+|than \d+ (effective|seeds|misses)"
-    r"|below \d+ (seeds|clusters)|[Nn]ot more of the same|allows? no verdict|\d+ (times )?or more\b"
-    r"|lower end|upper end|of all others|best (control|heads?)|best attention|most frequent answers"
+    "|".join(
+        (
+            r"more than half there|pay more|\b0 (of \d+ )?surely( pays?| less)*|surely costs more [a-z ]* in 0, less in 0",
+            r"(more|further) in the table|\d+ further controls?|further repositories|not more of the same",
+            r"more (independent|seeds|items|epochs)|(read|train from|take) more|fewer than|more than \d+ entries",
+            r"at (least|most) (\d+|its)|the most (subwords|edges)|it finds most of|most frequent answers",
+            r"better and worse are by|the better of|best (control|heads?|rule|surface)|first \d+|among the first",
+            r"no control to hold it against|(is|are) held against|or the other way round",
+            r"(stands|is|measured|read) behind|behind its file|the text above|something above",
+            r"may (give|want) more|may be better|may be held in another way|never used|by which one is ahead",
+            r"than (the model would|their mutants)|has less surprisal than|less likely",
+            r"original(s| is)? likelier|likelier originals|the likelier one|less the same with|code less older",
+            r"cost less than one bit|four or more|\d+ names called most|least of all could be matched",
+            r"\d+ highest( and \d+ lowest)?( means)?|(of|to) (the )?\d[\d,]* uses|the uses by|many uses|uses were",
+            r"\b(un)?seen (ones|libraries|before|and)|unseen|differs\. whether two names|less sure than usual",
+            r"none is surely ahead of all others|(in|for) 0 of|in 0\b|, 0 (are|is)|0 better|are 0",
+            r"above every surface baseline: none",
+        )
+    )
 )
+"""Parts of sentences, in small letters, with words of comparison that compare no numbers or count none."""
+
 COMPARES = re.compile(
     r"\b(more|less|fewer|better|worse|beats?|ahead|behind|above|below|uses|used|holds?|helps?|hurts?|loses?|most"
     r"|least|highest|lowest|further|surely|clearly|differs?|apart|seen|likelier)\b"
 )
 """Words of sentences that say that something is unlike something else."""
+
+TRIPLE = re.compile(r"([-+−]?\d[\d,]*(?:\.\d+)?) \[([-+−]?\d[\d,]*(?:\.\d+)?), ([-+−]?\d[\d,]*(?:\.\d+)?)\]")
+"""A number with its interval."""
 
 
 def find_slips(text: str) -> Iterator[str]:
@@ -58,22 +84,49 @@ def find_slips(text: str) -> Iterator[str]:
             yield f"{name}: {found[0]!r}"
 
 
-TRIPLE = re.compile(r"([-+−]?\d[\d,]*(?:\.\d+)?) \[([-+−]?\d[\d,]*(?:\.\d+)?), ([-+−]?\d[\d,]*(?:\.\d+)?)\]")
+def allows_verdict(row: Mapping[str, Any]) -> bool:
+    """Whether a score allows a verdict, by the rule as docs/statistics.md has it."""
+    low, high, share = row["ci_low"], row["ci_high"], row["value"]
+    clusters = row["n_clusters"] if row["effective_clusters"] is None else row["effective_clusters"]
+    if clusters < 10 or low is None or high is None or not math.isfinite(high - low):
+        return False
+    width = high - low
+    too_wide = width > 0.3 or (width > 0.05 and width > 1.3 * min(share, 1 - share))
+    if row["n_eff"] is not None and (row["n_eff"] < 30 or too_wide):
+        return False
+    return row["seeds"] is None or row["seeds"] >= 5
 
 
-def find_strange_figures(text: str, scores: pl.DataFrame) -> Iterator[str]:
-    """Numbers with an interval that none of the scores has, in its own unit, in per cent or in bits."""
-    table = scores.select("value", "ci_low", "ci_high").drop_nulls().to_numpy()
-    scales = np.array([1.0, 100.0, 1 / math.log(2)])
-    held = (table[:, None, :] * scales[:, None]).reshape(-1, 3)
-    held = np.concatenate([held, -held[:, [0, 2, 1]]])
-    for found in TRIPLE.finditer(text):
-        shown = np.array([float(one.replace(",", "").replace("−", "-")) for one in found.groups()])
-        digits = np.array([len(one.partition(".")[2]) for one in found.groups()])
-        # Ends that would be printed alike are rounded outwards, by a whole step.
-        allowed = 0.5001 * 10.0 ** -digits * np.array([1, 2, 2])
-        if not (np.abs(held - shown) <= allowed + 1e-9 * np.abs(held)).all(axis=1).any():
-            yield f"no score is {found[0]}"
+class Figures:
+    """The numbers of a table of scores as sentences may write them: in their unit, in per cent, in bits."""
+
+    def __init__(self, scores: pl.DataFrame) -> None:
+        rows = scores.drop_nulls(["value", "ci_low", "ci_high"])
+        table = rows.select("value", "ci_low", "ci_high").to_numpy()
+        scales = np.array([1.0, 100.0, 1 / math.log(2)])
+        held = (table[:, None, :] * scales[:, None]).reshape(-1, 3)
+        allowed = np.repeat([allows_verdict(row) for row in rows.iter_rows(named=True)], len(scales))
+        self._held = np.concatenate([held, -held[:, [0, 2, 1]]])
+        self._allowed = np.concatenate([allowed, allowed]).astype(bool)
+
+    def find(self, text: str) -> Iterator[tuple[str, bool, bool]]:
+        """Find each number with an interval: whether a score is so, and whether one such allows a verdict."""
+        for found in TRIPLE.finditer(text):
+            shown = np.array([float(one.replace(",", "").replace("−", "-")) for one in found.groups()])
+            digits = np.array([len(one.partition(".")[2]) for one in found.groups()])
+            # Ends that would be printed alike are rounded outwards, by a whole step.
+            step = 0.5001 * 10.0**-digits * np.array([1, 2, 2])
+            same = (np.abs(self._held - shown) <= step + 1e-9 * np.abs(self._held)).all(axis=1)
+            yield found[0], bool(same.any()), bool(self._allowed[same].any())
+
+
+def find_strange_figures(text: str, figures: Figures) -> Iterator[str]:
+    """Numbers with an interval that no score has, and estimates without a verdict of which that is not said."""
+    for shown, is_known, allows in figures.find(text):
+        if not is_known:
+            yield f"no score is {shown}"
+        elif not allows and TOO_LITTLE not in text.lower():
+            yield f"an estimate, and not that it rests on too little data: {shown}"
 
 
 def find_false_outcomes(text: str, *, allows: bool | None, apart: bool | None) -> Iterator[str]:
@@ -85,27 +138,37 @@ def find_false_outcomes(text: str, *, allows: bool | None, apart: bool | None) -
         apart: Whether all of them are told from what they are held against.
     """
     low = text.lower()
-    if NO_DIFFERENCE in low and "would have been" not in low and "no variation" not in low:
+    says_level, says_few = NO_DIFFERENCE in low, TOO_LITTLE in low
+    if says_level and not re.search(r"would have been|would be|no variation", low):
         yield "no difference found, and not what would have been"
-    if TOO_LITTLE in low and not re.search(r"\d+(\.\d+)?( \[|%| %| points)|\d\.\d|in [\d,]+\b|needs \d+", low):
-        yield "too little data, and no estimate"
-    compares = COMPARES.search(_NEUTRAL.sub("", text))
+    compares = COMPARES.search(_without(low))
     if allows is False:
-        if NO_DIFFERENCE in low:
+        if says_level:
             yield "no difference found, though nothing allows a verdict"
-        if re.search(r"(?<!0 )\bsurely\b(?! ahead of all others in any)", _counted_none(low)):
+        if says_few and not _has_estimate(low):
+            yield "too little data, and no estimate"
+        if re.search(r"\bsurely\b", _without(low)):
             yield "sure, though nothing allows a verdict"
-        if compares and TOO_LITTLE not in low:
+        if compares and not says_few:
             yield f"{compares[0]!r}, though nothing allows a verdict"
-    if allows is True and TOO_LITTLE in low:
+    if allows is True and says_few:
         yield "too little data, though everything allows a verdict"
-    if allows is True and apart is False and compares:
-        if NO_DIFFERENCE not in low and "cannot be told" not in low and "not seen" not in low:
-            yield f"{compares[0]!r}, though nothing is told from what it is held against"
-    if allows is True and apart is True and NO_DIFFERENCE in low:
+    if allows is True and apart is False and compares and not says_level and "cannot be told" not in low:
+        yield f"{compares[0]!r}, though nothing is told from what it is held against"
+    if allows is True and apart is True and says_level:
         yield "no difference found, though all are told from what they are held against"
 
 
-def _counted_none(text: str) -> str:
-    """A text without counts of none."""
-    return re.sub(r"\b0 of \d+ surely|surely [a-z ]+ in 0\b|\b0 surely", "", text)
+def _without(text: str) -> str:
+    """A text without its brackets on what would have been found, and without what compares no numbers."""
+    return _NEUTRAL.sub("", re.sub(r"\([^()]* or more would have been[^()]*\)", "", text))
+
+
+def _has_estimate(text: str) -> bool:
+    """Whether a number stands beside "too little data", or it is counted over what is listed elsewhere."""
+    outside = re.sub(
+        r"\d+(\.\d+)? [a-z ]+, a verdict needs \d+|an interval of [\d.]+ points[^;):]*", "", text
+    )
+    return bool(
+        re.search(r"\d\.\d|\d+ %|\d+ \[|\d+ points|too little data in [\d,]+|their estimates|–", outside)
+    )

@@ -256,7 +256,7 @@ def test_a_terminal_gets_aligned_lines() -> None:
         Column(title="Name", value="name"),
         Column(title="Value", format=Number()),
         Column(title="", format=Interval(missing="")),
-        rests_on("libraries"),
+        rests_on("library", "libraries"),
     )
     assert table.lines(headed=False, indent=2) == [
         "  a           0.50  [0.40, 0.60]  n=1200, 12 libraries",

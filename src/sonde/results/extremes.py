@@ -137,7 +137,7 @@ def split_at(
     """Split numbers into those surely above a threshold, those surely below it, and those of neither side.
 
     Args:
-        rows: Scores; those without an interval are of neither side.
+        rows: Scores; those that allow no verdict are of neither side.
         threshold: Of the value. Each interval is widened so that all of them hold at once.
     """
     held = list(rows)
@@ -145,6 +145,9 @@ def split_at(
     below: list[Row] = []
     neither: list[Row] = []
     for row in held:
+        if not verdict_allowed(row):
+            neither.append(row)
+            continue
         wide = widen(row, len(held))
         low, high = wide["ci_low"], wide["ci_high"]
         if low is not None and low > threshold:

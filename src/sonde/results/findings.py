@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from sonde.results.extremes import describe_ends, find_extreme, widen
+from sonde.results.scores import LEFT_OUT
 from sonde.results.verdict import why_no_verdict
 from sonde.results.words import TOO_LITTLE, in_figures, plain_words
 
@@ -77,7 +78,7 @@ def findings(scores: pl.DataFrame) -> list[Finding]:
     Args:
         scores: The rows of one lens in the schema of ``scores.parquet``, those of controls included.
     """
-    rows = usable(scores).to_dicts()
+    rows = usable(scores).filter(pl.col("metric") != LEFT_OUT).to_dicts()
     beside = controls_of(rows)
     own = [row for row in rows if row["control"] is None]
     if not own:

@@ -66,8 +66,10 @@ kind (0.03 bits or more would have been found).'
         last = beyond if beyond is not None and change["ci_low"] > 0 else change
         told = would_be_found(detectable_of(last), digits=2, unit=" bits")
         than = ", beyond that of random weights" if last is beyond else ""
-        means = (
-            f": {NO_DIFFERENCE} by which newer code costs more than older code of the same kind{than}"
-            f"{in_brackets(told)}"
-        )
+        means = f": newer code costs less than older code of the same kind{than}"
+        if last["ci_high"] >= 0:
+            means = (
+                f": {NO_DIFFERENCE} by which newer code costs more than older code of the same kind{than}"
+                f"{in_brackets(told)}"
+            )
     return f"{said[0].upper()}{said[1:]}{means}."

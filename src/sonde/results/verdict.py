@@ -66,9 +66,12 @@ def _less_than(value: float, least: float, digits: int = 3) -> str:
     return shown
 
 
-def _points(width: float) -> str:
-    """Return a width in points, in tenths where whole ones would hide by how much it is too wide."""
-    return f"{100 * width:.1f}" if round(100 * width) <= 100 * WIDE < 100 * width else f"{100 * width:.0f}"
+def _more_than(value: float, most: float) -> str:
+    """Return a number above ``most`` with as few decimals as do not round it down to that."""
+    digits = 0
+    while float(shown := f"{value:.{digits}f}") <= most and digits < _MOST_FIGURES:
+        digits += 1
+    return shown
 
 
 def _proportion(value: float, width: float, n_eff: float) -> str:
@@ -77,7 +80,7 @@ def _proportion(value: float, width: float, n_eff: float) -> str:
         worth += f" independent observation{'s' * (worth != '1')}"
         return f"worth {worth}, a verdict needs {ENOUGH_OBSERVATIONS}"
     if width > WIDE:
-        return f"an interval of {_points(width)} points, a verdict needs {100 * WIDE:.0f} or fewer"
+        return f"an interval of {_more_than(100 * width, 100 * WIDE)} points, a verdict needs {100 * WIDE:.0f} or fewer"
     if width > NARROW and width > RELATIVE * min(value, 1 - value):
         return f"an interval of {100 * width:.0f} points is too wide for so small a share"
     return ""

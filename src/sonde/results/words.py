@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sonde.results.detectable import detectable_of
-from sonde.results.formats import NO_VARIATION, digits_shown, number, rounded_ends, with_interval
+from sonde.results.formats import DASH, NO_VARIATION, digits_shown, number, rounded_ends, with_interval
 from sonde.results.verdict import why_no_verdict
 
 NO_DIFFERENCE = "no difference found"
@@ -46,6 +46,8 @@ def figures(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: s
     >>> figures({"value": 0.3, "ci_low": 0.25, "ci_high": 0.5}, 100, sign="+")
     '+30.0 [+25.0, +50.0]'
     """
+    if not math.isfinite(row["value"]):
+        return DASH
     value = f"{scale * row['value']:{sign}z.{digits_shown(row, scale, digits)}f}"
     return f"{value} {ends}" if (ends := bounds(row, scale, digits, sign)) else value
 

@@ -5,6 +5,7 @@ Read by the terminal and by the page, from rows of ``scores.parquet`` alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -29,7 +30,7 @@ from sonde.lenses.causal.verdicts import (
 )
 from sonde.results.detectable import detectable_of, level_asked
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
-from sonde.results.formats import join_names
+from sonde.results.formats import join_names, number
 from sonde.results.intervals import LEVEL
 from sonde.results.verdict import why_no_verdict
 from sonde.results.words import (
@@ -265,6 +266,9 @@ def untold(one: Erased) -> str:
         beaten = "the commonest class" if name == "majority" else CONTROLS[name]
         found = nothing_found(row, 100, 1, " points")
         gain = figures(row, 100, 1, sign="+")
+        if row["ci_high"] < 0:
+            behind = f"a probe of layer {one.layer} is right less often than {beaten}"
+            return f"{one.name}: {behind}, {gain} points"
         return f"{one.name}: {found} between a probe of layer {one.layer} and {beaten}, {gain} points"
     return f"{one.name}: no verdict, {one.why}"
 
@@ -280,8 +284,8 @@ def cost(one: Erased) -> str:
     """What erasing a property costs, in bits and as a share of the surprisal."""
     if one.before is None:
         return f"{bits(one.bits)} bits per subword"
-    part = 100 * one.bits["value"] / one.before["value"]
-    return f"{bits(one.bits)} bits per subword, {part:.1f} % of surprisal"
+    part = 100 * one.bits["value"] / one.before["value"] if one.before["value"] else math.nan
+    return f"{bits(one.bits)} bits per subword, {number(part, 1)} % of surprisal"
 
 
 def _used(one: Erased) -> str:
@@ -330,9 +334,7 @@ def bits(row: Row | None, sign: str = "") -> str:
     """A number of bits with its interval, in as many decimals as tell it from zero."""
     if row is None:
         return "?"
-    low, high, digits = row["ci_low"], row["ci_high"], max(3, digits_of(row))
-    ends = "" if low is None or high is None else f" [{low:{sign}.{digits}f}, {high:{sign}.{digits}f}]"
-    return f"{row['value']:{sign}.{digits}f}{ends}"
+    return figures(row, 1, max(3, digits_of(row)), sign)
 
 
 def share(row: Row | None) -> str:

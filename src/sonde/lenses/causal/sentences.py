@@ -65,6 +65,8 @@ def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
         beaten = [layer for layer, one in judged.items() if one["ci_high"] < row["ci_low"]]
         if beaten:
             said += f", surely above that of {list_layers(beaten)}"
+        elif judged and all(one["ci_low"] > row["ci_high"] for one in judged.values()):
+            said += ", surely below that of every layer"
         elif judged:
             reach = would_be_found(max(detectable_apart(one, row) for one in judged.values()), digits=2)
             said += f", {NO_DIFFERENCE} by which it is above that of any layer{in_brackets(reach)}"

@@ -18,7 +18,7 @@ from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData
 from sonde.report._shared.title import PlainTitle, titles
 from sonde.results.dimensions import in_words
-from sonde.results.formats import COUNT, WithInterval
+from sonde.results.formats import COUNT, WithInterval, join_names
 from sonde.results.over_models import FEWEST, Correlation, lineage_of, rank_correlation
 from sonde.results.tables import Column, Table, itself
 from sonde.results.words import NO_DIFFERENCE, TOO_LITTLE, in_brackets, plain_words, would_be_found
@@ -148,8 +148,14 @@ def _sentences(pairs: Sequence[_Pair]) -> Iterator[str]:
         some = [pair for pair in pairs if id(pair.outcome) == outcome]
         about = f"{some[0].outcome.name} ({spelled(some[0].outcome.language)})"
         numbers = f"{len(some)} number{'s' * (len(some) != 1)}"
+        flat = [pair.measure.name for pair in some if not np.isfinite(pair.found.value)]
+        some = [pair for pair in some if np.isfinite(pair.found.value)]
         judged = [pair for pair in some if not pair.found.why]
         few = [pair for pair in some if pair.found.why]
+        if flat:
+            yield f"{about}: no rank correlation with {join_names(flat)}, since one of both does not vary."
+        if not some:
+            continue
         if not judged:
             shown = "; ".join(f"{pair.measure.name} {_figures(pair.found)}" for pair in few[:_SHOWN])
             more = "; …" * (len(few) > _SHOWN)
@@ -170,7 +176,7 @@ def _sentences(pairs: Sequence[_Pair]) -> Iterator[str]:
 
 def _figures(found: Correlation) -> str:
     if not np.isfinite(found.value):
-        return "of no rank correlation"
+        return "none, since one number does not vary"
     bounds = f" [{found.low:+.2f}, {found.high:+.2f}]" if np.isfinite(found.low) else ""
     return f"{found.value:+.2f}{bounds}".replace("-", "\u2212")
 

@@ -30,6 +30,7 @@ from sonde.report._shared.asked import label_of
 from sonde.report._shared.numbers import interval, number, spelled, with_interval
 from sonde.report._shared.run import RunData
 from sonde.results.findings import Finding, findings, metric_words
+from sonde.results.formats import counted
 from sonde.results.words import (
     NO_DIFFERENCE,
     TOO_LITTLE,
@@ -84,13 +85,10 @@ class LensAnswer:
 
     def line(self) -> str:
         """The answer as the terminal prints it."""
-        n, clusters = self.row["n"], self.clusters
+        n, clusters = self.row["n"], counted(self.row["effective_clusters"], "effective cluster")
         about = " ".join(filter(None, (self.model, f"on {self.language}" if self.language else "")))
         difference = f"; difference {self.difference}" if self.difference else ""
-        return (
-            f"{plain_words(self.lens)}, {about}: {self.verdict}{difference} "
-            f"(n={n:,}, {clusters} effective clusters)"
-        )
+        return f"{plain_words(self.lens)}, {about}: {self.verdict}{difference} (n={n:,}, {clusters})"
 
     @property
     def difference(self) -> str:

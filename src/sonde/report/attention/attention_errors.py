@@ -125,9 +125,9 @@ def _pooled(rows: pl.DataFrame, misses: int) -> list[dict[str, Any]]:
     pooled = rows.sort("n", descending=True, maintain_order=True).group_by("what", maintain_order=True)
     return pooled.agg(
         (pl.col("value") * share).sum(),
-        # A share that has no interval may be anything.
-        (pl.col("ci_low").fill_null(0.0) * share).sum(),
-        (pl.col("ci_high").fill_null(1.0) * share).sum(),
+        # A share that has no interval may be anything, and where none has one nothing is known.
+        pl.when(pl.col("ci_low").is_not_null().any()).then((pl.col("ci_low").fill_null(0.0) * share).sum()),
+        pl.when(pl.col("ci_high").is_not_null().any()).then((pl.col("ci_high").fill_null(1.0) * share).sum()),
         pl.col("n").sum(),
         pl.when(pl.col("n_eff").is_not_null().all()).then(pl.col("n_eff").sum()),
         pl.col("effective_clusters", "n_clusters", "df", "seeds", "ci_method").first(),

@@ -14,6 +14,7 @@ from sonde.report._shared.run import RunData
 from sonde.report.attention._scores import DISTANCE, LENS, MODEL, RELATION, hits
 from sonde.results.dimensions import dimension
 from sonde.results.tables import LANGUAGE, Column, scored
+from sonde.results.words import standing
 
 
 class AttentionOffsets:
@@ -78,9 +79,10 @@ def _answer(run: RunData, rows: pl.DataFrame) -> str:
             (row["label"], row["predictor"]): f"{with_interval(row, 100, 1)} %"
             for row in part.iter_rows(named=True)
         }
+        few = {row["label"]: standing(row) for row in part.iter_rows(named=True) if row["predictor"] == MODEL}
         said += [
             f"{subject}, {distance}: best heads {shares[distance, MODEL]}, offset "
-            f"{shares[distance, 'offset']} of first words found at once."
+            f"{shares[distance, 'offset']} of first words found at once{few[distance]}."
             for distance in ("near", "far")
             if (distance, MODEL) in shares
         ]

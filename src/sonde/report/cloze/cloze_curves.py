@@ -108,7 +108,8 @@ def _answer(rows: pl.DataFrame) -> str:
             best = others.sort("value", descending=True).head(1).to_dicts()
             beside = "".join(f" ({one['who']}: {with_interval(one, 100, 1)} %)" for one in best)
             shares.append(f"{row['statement']} {with_interval(row, 100, 1)} %{beside}{standing(row)}")
-        said.append(f"{subject}: right at once in {', '.join(shares)}.")
+        if shares:
+            said.append(f"{subject}: right at once in {', '.join(shares)}.")
     return "\n".join(said)
 
 

@@ -8,11 +8,13 @@ import polars as pl
 
 from sonde.report._drawing.charts import dots
 from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, curves
-from sonde.report._shared.numbers import number, with_interval
+from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._differences import describe_difference
 from sonde.report.cloze._scores import LENS, parts, percent, table_of_k
+from sonde.results.formats import counted
+from sonde.results.words import standing
 
 _PLAIN, _EVERY = "plain", "every"
 _FRAMES: Mapping[str, str] = {_PLAIN: "the statement alone", _EVERY: "mean over all"}
@@ -105,7 +107,7 @@ def _spread(run: RunData) -> list[str]:
         f"{subject}: over the frames of {TEMPLATES[template]}, P@{_K} has a standard deviation of "
         f"{with_interval(row, 100, 1)} and a range of "
         f"{with_interval(found[subject, template, 'p_at_k_range'], 100, 1)} percentage points "
-        f"({number(row['n'], 0)} cloze queries)."
+        f"({counted(row['n'], 'cloze query', 'cloze queries')}){standing(row)}."
         for (subject, template, metric), row in found.items()
         if metric == "p_at_k_sd"
     ]

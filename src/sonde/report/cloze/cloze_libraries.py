@@ -15,6 +15,7 @@ from sonde.report.cloze._scores import ANSWERERS, LENS, percent
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.formats import PERCENT
 from sonde.results.tables import MODEL, Column, scored
+from sonde.results.words import standing
 
 _METRICS = ["known_by_use", "known_by_use_gain", "asked_by_use", "names"]
 _SHOWN = 30
@@ -80,8 +81,9 @@ def _knows(known: pl.DataFrame, most: list[str]) -> list[str]:
     lines: list[str] = []
     for (subject,), mine in known.group_by("shown", maintain_order=True):
         held = {row["library"]: row for row in mine.iter_rows(named=True)}
-        said = [f"{one} {with_interval(held[one], 100, 0)} %" for one in most[:5] if one in held]
-        lines.append(f"{subject} knows {', '.join(said)} (of the uses by other repositories).")
+        shown = [(one, held[one]) for one in most[:5] if one in held]
+        said = [f"{one} {with_interval(row, 100, 0)} %{standing(row)}" for one, row in shown]
+        lines.append(f"{subject} knows, of the uses by other repositories: {', '.join(said)}.")
     return lines
 
 

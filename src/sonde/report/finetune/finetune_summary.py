@@ -201,7 +201,7 @@ def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
             if gain["seeds"] is None:
                 held = "are over clusters of code, not over seeds"
             elif gain["seeds"] < ENOUGH_SEEDS:
-                held += f"; below {ENOUGH_SEEDS} seeds there is too little data"
+                held += f"; below {ENOUGH_SEEDS} seeds there is no verdict"
             yield (
                 f"{gain['subject']}, {METRICS[gain['of_metric']]}, by seed: {'; '.join(by_seed)}. "
                 f"The intervals {held}."
@@ -209,7 +209,7 @@ def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
         elif gain["seeds"] == 1:
             yield (
                 f"{gain['subject']}: trained from one seed. The intervals are over clusters of code alone: "
-                "how much another seed would change is not in them, and there is too little data below "
+                "how much another seed would change is not in them, and there is no verdict below "
                 f"{ENOUGH_SEEDS} seeds (--option finetune.seeds={ENOUGH_SEEDS})."
             )
     if compared:

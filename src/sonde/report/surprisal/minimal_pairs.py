@@ -9,13 +9,13 @@ import polars as pl
 
 from sonde.report._drawing.charts import dots
 from sonde.report._shared.asked import label_of, meaning_of, ordered
-from sonde.report._shared.numbers import count, no_verdict, spelled, with_interval
+from sonde.report._shared.numbers import no_verdict, spelled, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._pairs import CONTROLS, CUTS, pair_rows
 from sonde.report.surprisal._scores import LENS
 from sonde.results.extremes import describe_extreme, find_extreme
-from sonde.results.formats import join_names
+from sonde.results.formats import counted, join_names
 from sonde.results.tables import LANGUAGE, MODEL, Column, estimate, sized
 from sonde.results.verdict import why_no_verdict
 from sonde.results.words import TOO_LITTLE, nothing_found_in, standing, standing_of_difference
@@ -163,7 +163,7 @@ def _alone(row: Row, part: pl.DataFrame, gains: pl.DataFrame) -> str:
     gain = _gain(row, control, gains)
     said = (
         f"the original of “{label_of(row['task'])}” has less surprisal than its mutant in "
-        f"{_share(row)} of {count(row['n'])} pairs"
+        f"{_share(row)} of {counted(row['n'], 'pair')}"
     )
     if control is not None:
         said += f", against {_share(control)} by {CONTROLS[control['control']]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import re
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,14 @@ from tests.report import (
 from tests.report.synthetic import Source, write_run
 
 from sonde.experiments.headline import headline
-from sonde.report import RunData, build_card, entry_line, first_screen, task_answers
+from sonde.report import RunData, build_card, entry_line, first_screen, outcome_line, task_answers
+from sonde.report._card.gate import COLUMNS
 from sonde.report._card.markdown import markdown
 from sonde.report._page.missing import missing
 from sonde.report._page.page import draw_all
 from sonde.report._shared.title import titles
 from sonde.results.scores import Score, scores_frame
-from sonde.store.rundir import RunDirectory
+from sonde.store.rundir import RunDirectory, slug
 
 
 def _preferences() -> list[Score]:
@@ -149,7 +150,7 @@ CLUSTERS = 30.0
 COUNTED = frozenset(
     (
         "items", "edges", "left_out", "coverage", "loss", "learning_rate", "batch", "epochs", "best_epoch",
-        "best_at_end", "rate_at_edge", "truncated", "names", "listed", "realised_change", "overlap",
+        "best_at_end", "rate_at_edge", "truncated", "listed", "realised_change", "overlap",
     )
 )  # fmt: skip
 """Metrics that say how something was done, which no edge moves."""
@@ -270,19 +271,33 @@ def mix_edges(scores: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
     return moved[places.to_list()].drop("_row")
 
 
+def _of_one(scores: pl.DataFrame, column: str) -> pl.DataFrame:
+    return scores.filter(pl.col(column) == pl.col(column).last())
+
+
 SHAPES: Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
     "as it is": lambda scores: scores,
-    "one model": lambda scores: scores.filter(pl.col("model") == pl.col("model").first()),
-    "one task": lambda scores: scores.filter(pl.col("task") == pl.col("task").last()),
+    "one model": lambda scores: _of_one(scores, "model"),
+    "one task": lambda scores: _of_one(scores, "task"),
     "two languages": lambda scores: pl.concat([scores, scores.with_columns(language=pl.lit("java"))]),
     "three models": lambda scores: pl.concat(
-        [
-            scores.filter(pl.col("model") == pl.col("model").first()).with_columns(model=pl.lit(name))
-            for name in ("a/one", "b/two", "c/three")
-        ]
+        [_of_one(scores, "model").with_columns(model=pl.lit(name)) for name in ("a/one", "b/two", "c/three")]
     ),
 }
 """What a run is over."""
+
+
+def place_scores(folder: Path, scores: pl.DataFrame) -> None:
+    """Make these the scores of a run, and their models its models, each with a tokenizer of its own."""
+    directory = RunDirectory(folder)
+    scores.write_parquet(directory.scores)
+    held = directory.read_summary()
+    known = held["models"][0]
+    held["models"] = [
+        {**known, "name": name, "slug": slug(name), "vocab": 8000 + 1000 * place}
+        for place, name in enumerate(scores["model"].unique(maintain_order=True))
+    ]
+    directory.write_summary(held)
 
 
 def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
@@ -312,9 +327,44 @@ def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
             yield section.name, figure.table.summary
 
 
-TEMPLATE = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?")
+def read_gate(folder: Path) -> Iterator[tuple[str, str]]:
+    """The outcomes of requirements on numbers of the card, each with a bound that it keeps and one not."""
+    lines: list[str] = []
+    for one in build_card(folder).headlines[:_REQUIRED]:
+        number = one.number
+        if number.value is None or not np.isfinite(number.value):
+            continue
+        own = {name: getattr(number, name) for name in COLUMNS if getattr(number, name) not in (None, "")}
+        for bound in (number.value - 1e9, number.value + 1e9):
+            lines += ["[[require]]", f'lens = "{number.lens}"', f'metric = "{number.metric}"']
+            lines += [f"at_least = {bound!r}", f"slice = {_inline(number.slice)}"]
+            lines += [f'task = "{number.task}"'] if number.task else []
+            lines += [f"where = {_inline({name: own[name] for name in own if name in _WHERE})}", ""]
+    if not lines:
+        return
+    path = folder / "require.toml"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    for outcome in build_card(folder, path).requirements:
+        yield "gate", outcome_line(outcome)
 
 
-def template_of(text: str) -> str:
-    """A sentence without its figures."""
-    return TEMPLATE.sub("#", text)
+_REQUIRED = 4
+_WHERE = (
+    "model",
+    "language",
+    "side",
+    "layer",
+    "head",
+    "pooling",
+    "k",
+    "method",
+    "matching",
+    "split",
+    "of_metric",
+)
+
+
+def _inline(table: Mapping[str, Any]) -> str:
+    """A table of TOML on one line."""
+    pairs = (f"{json.dumps(name)} = {json.dumps(value)}" for name, value in table.items())
+    return "{" + ", ".join(pairs) + "}"

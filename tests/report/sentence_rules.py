@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-NO_DIFFERENCE, TOO_LITTLE = "no difference found", "too little data"
+NO_DIFFERENCE, TOO_LITTLE, NO_VARIATION = "no difference found", "too little data", "no variation"
 
+_REGULAR = """
+    answer cell cluster construct control draw edge example exchange fault function head item kind language
+    layer lineage model name number observation pair point question reason relation row seed statement subword
+    task text time training use value word
+"""
 _NOUNS = {
-    **{
-        noun: f"{noun}s"
-        for noun in (
-            "answer", "cell", "cluster", "construct", "control", "draw", "edge", "example", "exchange",
-            "fault", "function", "head", "item", "kind", "language", "layer", "lineage", "model", "name", "number",
-            "observation", "pair", "point", "question", "reason", "relation", "row", "seed", "statement",
-            "subword", "task", "text", "time", "training", "use", "value", "word",
-        )
-    },
-    "lens": "lenses", "library": "libraries", "miss": "misses", "query": "queries",
-}  # fmt: skip
+    **{noun: f"{noun}s" for noun in _REGULAR.split()},
+    "lens": "lenses",
+    "library": "libraries",
+    "miss": "misses",
+    "query": "queries",
+}
 _NUMBER = r"(?<![\w.,@=+−:/-])"
 _BETWEEN = "(?:[a-z]+[a-z-]* )?"
 
@@ -39,7 +39,9 @@ SLIPS: Mapping[str, re.Pattern[str]] = {
         rf"{_NUMBER}(?:0|[2-9]|\d[\d,]*\d) {_BETWEEN}(?:{'|'.join(_NOUNS)})\b(?! of)"
     ),
     "a verb of several": re.compile(rf"{_NUMBER}1 (?:are|have|rest|differ|allow|lie|stand|rank)\b"),
-    "a verb of one": re.compile(rf"{_NUMBER}(?:[2-9]|\d\d+) (?:rests|differs|allows|lies|stands|ranks)\b"),
+    "a verb of one": re.compile(
+        rf"{_NUMBER}(?:[2-9]|\d\d+)(?<!of \d)(?<!of \d\d) (?:rests|differs|allows|lies|stands|ranks)\b"
+    ),
     "a need that is met": re.compile(r"\b(\d+)(\.0)? [a-z ]+, a verdict needs \1\b"),
 }
 """Slips of the pen, by what they are."""
@@ -47,19 +49,23 @@ SLIPS: Mapping[str, re.Pattern[str]] = {
 _NEUTRAL = re.compile(
     "|".join(
         (
-            r"more than half there|pay more|\b0 (of \d+ )?surely( pays?| less)*|surely costs more [a-z ]* in 0, less in 0",
+            r"more than half there|pay more|\b0 (of \d+ )?surely( pays?| less)*",
+            r"surely costs more [a-z ]* in 0, less in 0",
             r"(more|further) in the table|\d+ further controls?|further repositories|not more of the same",
-            r"more (independent|seeds|items|epochs)|(read|train from|take) more|fewer than|more than \d+ entries",
+            r"more (independent|seeds|items|epochs)|(read|train from|take) more|fewer than",
+            r"more than \d+ entries|no verdict below|below \d+ seeds",
             r"at (least|most) (\d+|its)|the most (subwords|edges)|it finds most of|most frequent answers",
-            r"better and worse are by|the better of|best (control|heads?|rule|surface)|first \d+|among the first",
+            r"better and worse are by|the better of|best (control|heads?|rule|surface)|first \d+",
             r"no control to hold it against|(is|are) held against|or the other way round",
-            r"(stands|is|measured|read) behind|behind its file|the text above|something above",
-            r"may (give|want) more|may be better|may be held in another way|never used|by which one is ahead",
+            r"(stands|is|measured|read) behind|behind its file|the text above|something above|helps, not",
+            r"may (give|want) more|may be better|may be held in another way|never used",
             r"than (the model would|their mutants)|has less surprisal than|less likely",
-            r"original(s| is)? likelier|likelier originals|the likelier one|less the same with|code less older",
+            r"original(s| is)? likelier|likelier originals|the likelier one",
+            r"less the same with|code less older|among the first",
             r"cost less than one bit|four or more|\d+ names called most|least of all could be matched",
-            r"\d+ highest( and \d+ lowest)?( means)?|(of|to) (the )?\d[\d,]* uses|the uses by|many uses|uses were",
-            r"\b(un)?seen (ones|libraries|before|and)|unseen|differs\. whether two names|less sure than usual",
+            r"\d+ highest( and \d+ lowest)?( means)?|(of|to) (the )?\d[\d,]* uses|the uses by|many uses",
+            r"uses were|less sure than usual|differs\. whether two names",
+            r"\b(un)?seen (ones|libraries|before|and)|unseen",
             r"none is surely ahead of all others|(in|for) 0 of|in 0\b|, 0 (are|is)|0 better|are 0",
             r"above every surface baseline: none",
         )
@@ -121,12 +127,12 @@ class Figures:
 
 
 def find_strange_figures(text: str, figures: Figures) -> Iterator[str]:
-    """Numbers with an interval that no score has, and estimates without a verdict of which that is not said."""
-    for shown, is_known, allows in figures.find(text):
-        if not is_known:
-            yield f"no score is {shown}"
-        elif not allows and TOO_LITTLE not in text.lower():
-            yield f"an estimate, and not that it rests on too little data: {shown}"
+    """Numbers with an interval that no score has; or that all allow no verdict, of which nothing is said."""
+    found = list(figures.find(text))
+    yield from (f"no score is {shown}" for shown, is_known, _ in found if not is_known)
+    is_said = TOO_LITTLE in text.lower() or NO_VARIATION in text
+    if found and not is_said and not any(allows or not is_known for _, is_known, allows in found):
+        yield f"an estimate, and not that it rests on too little data: {found[0][0]}"
 
 
 def find_false_outcomes(text: str, *, allows: bool | None, apart: bool | None) -> Iterator[str]:

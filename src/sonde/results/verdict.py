@@ -80,7 +80,8 @@ def _proportion(value: float, width: float, n_eff: float) -> str:
         worth += f" independent observation{'s' * (worth != '1')}"
         return f"worth {worth}, a verdict needs {ENOUGH_OBSERVATIONS}"
     if width > WIDE:
-        return f"an interval of {_more_than(100 * width, 100 * WIDE)} points, a verdict needs {100 * WIDE:.0f} or fewer"
+        shown = _more_than(100 * width, 100 * WIDE)
+        return f"an interval of {shown} points, a verdict needs {100 * WIDE:.0f} or fewer"
     if width > NARROW and width > RELATIVE * min(value, 1 - value):
         return f"an interval of {100 * width:.0f} points is too wide for so small a share"
     return ""

@@ -55,8 +55,10 @@ def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
     said = (
         f"{subject}: of the subwords that it gets right, the right one stays on top from layer "
         f"{with_interval(first[0])} of {depth} on, on average; {with_interval(bits[depth])} bits a subword "
-        f"in the end, {with_interval(bits[depth - 1])} one layer before"
+        "in the end"
     )
+    if depth - 1 in bits:
+        said += f", {with_interval(bits[depth - 1])} one layer before"
     for row in _overall(rows, "bits").filter(pl.col("control") == "unigram").iter_rows(named=True):
         said += f"; by frequency alone {with_interval(row)}"
         if why_no_verdict(row):

@@ -84,7 +84,7 @@ def _answer(run: RunData, rows: pl.DataFrame) -> str:
             f"{subject}, {distance}: best heads {shares[distance, MODEL]}, offset "
             f"{shares[distance, 'offset']} of first words found at once{few[distance]}."
             for distance in ("near", "far")
-            if (distance, MODEL) in shares
+            if (distance, MODEL) in shares and (distance, "offset") in shares
         ]
     return "\n".join(said)
 

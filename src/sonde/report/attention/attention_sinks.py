@@ -109,7 +109,9 @@ def _sentences(run: RunData, rows: pl.DataFrame) -> list[str]:
 
 def _mean(rows: pl.DataFrame) -> dict[str, float | None]:
     """The mean over heads; ends are means of ends, which hold however much the heads go together."""
-    return rows.select(pl.col(_ENDS).mean()).row(0, named=True)
+    known = pl.all_horizontal(pl.col(_ENDS).is_not_null().all())
+    value, *ends = (pl.col(name).mean() for name in _ENDS)
+    return rows.select(value, *(pl.when(known).then(end) for end in ends)).row(0, named=True)
 
 
 def _by_head(rows: pl.DataFrame) -> list[dict[str, Any]]:

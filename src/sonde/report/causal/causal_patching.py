@@ -147,14 +147,20 @@ def _notes(rows: pl.DataFrame) -> list[str]:
         for row in rows.filter(pl.col("metric") == "aligned").iter_rows(named=True)
     ]
     clean, corrupt = (
-        rows.filter((pl.col("metric") == "prefers_right") & dimensions_are({"text": text}))
+        {
+            row["subject"]: row
+            for row in rows.filter(
+                (pl.col("metric") == "prefers_right") & dimensions_are({"text": text})
+            ).iter_rows(named=True)
+        }
         for text in ("clean", "corrupt")
     )
     notes += [
-        f"{one['subject']}: as it was written, the variable that stands there is the likelier one in "
+        f"{subject}: as it was written, the variable that stands there is the likelier one in "
         f"{with_interval(one, 100, 0)} % of the pairs; with both exchanged, where it is wrong, still in "
-        f"{with_interval(other, 100, 0)} %{standing(other)}."
-        for one, other in zip(clean.iter_rows(named=True), corrupt.iter_rows(named=True), strict=True)
+        f"{with_interval(corrupt[subject], 100, 0)} %{standing(corrupt[subject])}."
+        for subject, one in clean.items()
+        if subject in corrupt
     ]
     notes += [
         f"{row['subject']}: over {counted(row['n'], 'cell')} drawn at random, what gradients guess and what "

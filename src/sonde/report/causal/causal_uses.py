@@ -18,7 +18,7 @@ from sonde.results.dimensions import REASON, dimension, dimensions_are
 from sonde.results.formats import COUNT, PValue
 from sonde.results.scores import LEFT_OUT
 from sonde.results.tables import Column, estimate
-from sonde.results.words import NO_DIFFERENCE, TOO_LITTLE
+from sonde.results.words import NO_DIFFERENCE, TOO_LITTLE, standing
 
 LENS = "causal"
 
@@ -107,6 +107,7 @@ def _answers(
             if one.kind in (USED, BETWEEN, HELD):
                 said = f"{about}, {one.name}: {_SAID[one.kind]}"
             costs = f"; erased at layer {one.layer} it costs {bits(one.bits)} bits per subword"
+            costs += standing(one.bits)
             # Too little data is said with the estimates.
             yield f"{said}{'' if one.kind == OPEN else costs}.{where}"
 

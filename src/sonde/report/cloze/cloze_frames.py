@@ -99,17 +99,18 @@ def _by_template(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
 
 
 def _spread(run: RunData) -> list[str]:
-    rows = run.scores(metrics=["p_at_k_sd", "p_at_k_range"], by=TEMPLATE, lens=LENS)
+    spread, reach = "p_at_k_sd", "p_at_k_range"
+    rows = run.scores(metrics=[spread, reach], by=TEMPLATE, lens=LENS)
     rows = rows.with_columns(subject=run.subject)
     rows = rows.filter((pl.col("k") == _K) & pl.col("label").is_in(list(TEMPLATES)))
     found = {(row["subject"], row["label"], row["metric"]): row for row in rows.iter_rows(named=True)}
     return [
         f"{subject}: over the frames of {TEMPLATES[template]}, P@{_K} has a standard deviation of "
         f"{with_interval(row, 100, 1)} and a range of "
-        f"{with_interval(found[subject, template, 'p_at_k_range'], 100, 1)} percentage points "
+        f"{with_interval(found[subject, template, reach], 100, 1)} percentage points "
         f"({counted(row['n'], 'cloze query', 'cloze queries')}){standing(row)}."
         for (subject, template, metric), row in found.items()
-        if metric == "p_at_k_sd"
+        if metric == spread and (subject, template, reach) in found
     ]
 
 

@@ -13,7 +13,7 @@ from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._scores import ANSWERERS, LENS, percent
 from sonde.results.dimensions import dimension, dimensions_named
-from sonde.results.formats import PERCENT
+from sonde.results.formats import COUNT, PERCENT
 from sonde.results.tables import MODEL, Column, scored
 from sonde.results.words import standing
 
@@ -124,7 +124,7 @@ def _table(rows: pl.DataFrame, order: list[str]) -> Table:
             {
                 **row,
                 "asked": held["asked_by_use", None]["value"],
-                "names": int(held["names", None]["value"]),
+                "names": names["value"] if (names := held.get(("names", None))) else None,
                 "control_said": ""
                 if best is None
                 else f"{ANSWERERS.get(best['control'], best['control'])} {with_interval(best, 100, 1)}",
@@ -138,7 +138,12 @@ def _table(rows: pl.DataFrame, order: list[str]) -> Table:
         columns=[
             Column(title="Library", value="library"),
             MODEL,
-            Column(title="Names", value="names", help="Names that are asked about and called elsewhere."),
+            Column(
+                title="Names",
+                value="names",
+                format=COUNT,
+                help="Names that are asked about and called elsewhere.",
+            ),
             *scored(
                 "Known, %", 1, 100, n="Uses", clusters="Callers",
                 help="The name ranks first; a name counts once a repository that calls it.",

@@ -115,7 +115,8 @@ def _answer(rows: pl.DataFrame, run: RunData) -> str:
         elif rows_lost:
             shown = [f"{row['name']} {_with_and_without(row)}" for row in rows_lost[:_SHOWN]]
             why = next(filter(None, map(why_no_verdict, rows_lost)), "they do not vary")
-            said = f"{TOO_LITTLE} on which rank correlation loses most without length ({why}): {'; '.join(shown)}"
+            which = f"{TOO_LITTLE} on which rank correlation loses most without length"
+            said = f"{which} ({why}): {'; '.join(shown)}"
         else:
             continue
         lines.append(f"{part['subject'][0]}: {said}.")

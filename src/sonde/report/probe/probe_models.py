@@ -155,6 +155,8 @@ def _describe_few(rows: pl.DataFrame, tasks: int) -> str:
 def _answer(language: str, rows: pl.DataFrame, grid: Grid, *, several: bool) -> str:
     """In how many tasks a model is surely ahead of all others."""
     compared = {task for values in grid.values() for task in values}
+    if not compared:
+        return ""
     ahead = dict.fromkeys(grid, 0)
     leads: list[float] = []
     for (task,), part in rows.partition_by("task", as_dict=True, maintain_order=True).items():
@@ -172,10 +174,11 @@ def _answer(language: str, rows: pl.DataFrame, grid: Grid, *, several: bool) -> 
     )
     rest = len(compared) - sum(ahead.values()) - few
     if said:
-        told = f"surely ahead of all others are {', '.join(said)} of {len(compared)} tasks"
-        told += f"; in {rest} no model is surely ahead{lead}" if rest else ""
+        told = f"surely ahead of all others are {', '.join(said)} of {counted(len(compared), 'task')}"
+        told += f"; in {rest} none is surely ahead{lead}" if rest else ""
     elif rest:
-        told = f"none is surely ahead of all others in {f'any of {rest} tasks' if rest > 1 else 'one task'}{lead}"
+        tasks = f"any of {rest} tasks" if rest > 1 else "one task"
+        told = f"none is surely ahead of all others in {tasks}{lead}"
     else:
         return f"{f'{language}: ' if several else ''}{_describe_few(rows, few)}"
     told += f"; {TOO_LITTLE} in {few}" if few else ""

@@ -91,7 +91,9 @@ def _answer(run: RunData, best: pl.DataFrame) -> str:
         named=True
     ):
         same = [pl.col(name) == row[name] for name in ("model", "language")]
-        gain = gains.filter(*same).row(0, named=True)
+        gain = next(gains.filter(*same).iter_rows(named=True), None)
+        if gain is None:
+            continue
         named = next(title for title, name in _CONTROLS.items() if name == gain["control"]).lower()
         control = control_row(best, row, gain["control"])
         if control is None:

@@ -114,9 +114,10 @@ def _answer(refused: Mapping[str, Any], rows: pl.DataFrame) -> str:
     nothing = (
         f"; of {with_interval(unread[0], 100, 1)} % of the replies nothing can be read" if unread else ""
     )
+    queries = counted(refused["n"], "cloze query", "cloze queries")
     return (
         f"{refused['shown']} lists the answer in {with_interval(strict, 100, 1)} % of "
-        f"{counted(refused['n'], 'cloze query', 'cloze queries')} in {spelled(refused['language'])}{besides}; "
+        f"{queries} in {spelled(refused['language'])}{besides}; "
         f"it refuses {with_interval(refused, 100, 1)} %{nothing}{standing(strict) or standing(refused)}."
     )
 

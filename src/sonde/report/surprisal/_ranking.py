@@ -16,6 +16,7 @@ from sonde.results.dimensions import dimensions_are
 from sonde.results.extremes import describe_ends
 from sonde.results.tables import MODEL, Column, scored
 from sonde.results.verdict import why_no_verdict
+from sonde.results.words import standing
 
 TABLE_ROWS = 200
 
@@ -148,7 +149,7 @@ def _too_little(rows: pl.DataFrame, ranking: Ranking, unit: str) -> str:
     ends = [rows.row(place, named=True) for place in ((0, -1) if rows.height > 1 else (0,))]
     means = " to ".join(f"{with_interval(row)} (“{row['name']}”)" for row in ends)
     if rows.height == 1:
-        return f"Of one {ranking.what}, {means} {unit}, nothing is compared"
+        return f"There is one {ranking.what} alone, {means} {unit}{standing(ends[0])}"
     why = next(filter(None, map(why_no_verdict, rows.to_dicts())), "they do not vary")
     return f"Too little data on which {ranking.what} is the most surprising ({why}): {means} {unit}"
 

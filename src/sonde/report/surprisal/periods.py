@@ -89,7 +89,9 @@ def _answers(rows: pl.DataFrame, day: str) -> Iterator[str]:
         if (change := held.get((_OWN, CHANGE))) is None:
             continue
         who = f"{change['shown']} on {spelled(change['language'])}: " if several else ""
-        before, after = (number(held[_OWN, time]["value"]) for time in (BEFORE, AFTER))
+        before, after = (
+            number(row["value"] if (row := held.get((_OWN, time))) else None) for time in (BEFORE, AFTER)
+        )
         beyond = held.get((_BEYOND, CHANGE))
         untrained = held.get((_RANDOM, CHANGE))
         beside = (

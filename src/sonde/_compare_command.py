@@ -1,4 +1,4 @@
-"""``sonde compare``: what got better, what got worse, and what cannot be told."""
+"""``sonde compare``: what got better, what got worse, and where no difference was found."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def compare(
         typer.Option("-l", "--lens", metavar="FILE", help="A lens of your own that the runs were made with."),
     ] = None,
 ) -> Shown:
-    """Hold models against each other on the same items: what got better, worse, or cannot be told."""
+    """Hold models against each other on the same items: what got better, worse, or shows no difference."""
     from sonde._console import comparison_data, print_comparison, progress
     from sonde.facade.compared import write_compared
     from sonde.lenses import LENSES

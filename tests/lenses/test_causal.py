@@ -243,7 +243,7 @@ def test_the_headline_says_what_is_used_and_what_is_held(erased: Ran) -> None:
     assert "% of ktx (the commonest class" in lines[0]
     few = frame.with_columns(effective_clusters=pl.lit(8.0))
     ((_, _, found),) = erased_of(few)
-    assert lead("planted", found).startswith("No verdict on whether planted uses what it knows")
+    assert lead("planted", found).startswith("Too little data on whether planted uses what it knows")
 
 
 def test_a_property_of_the_whole_is_used_beyond_its_surface(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_what_has_no_like_on_the_other_side_is_counted() -> None:
 def test_few_clusters_allow_no_verdict() -> None:
     rng = np.random.default_rng(6)
     held = items(rng).filter(pl.col("cluster").is_in(["c1", "c2", "c3"]))
-    assert verdict(scored(observed(held, rng, memory=0.4), held)).startswith("no verdict: 3 effective")
+    assert verdict(scored(observed(held, rng, memory=0.4), held)).startswith("too little data: 3 effective")
 
 
 def test_a_run_without_a_day_has_no_such_scores() -> None:

@@ -68,7 +68,7 @@ REVIEWED: Mapping[str, str] = {
     "Best relation of each head": "a choice on validation",
     "those that find most of any relation": "which heads are drawn; none is named",
     "the {} words attended to most": "k of P@k",
-    "no verdict on which model is right most often": "no extreme is named",
+    "too little data on which model is right most often": "no extreme is named",
     "is the most surprising": "no verdict",
     "The likeliest word of every entry": "an answer of rank 1",
     "in the last layer of the fine-tuned model": "a place in the model",

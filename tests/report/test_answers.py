@@ -125,8 +125,9 @@ def test_of_several_tasks_the_middle_one_stands_in_the_row_and_all_are_counted(t
     found = answer(tmp_path, *scores)
     assert found.row["task"] == "npt" and found.kind == "level"
     assert found.verdict.startswith(
-        "Probes beat the best control in 1 of 3 tasks, lose in 1, cannot be told from it in 1. Middle task, "
-        "NPT: 19.0 % of examples right against 19.0 % by the length of the code"
+        "Probes beat the best control in 1 of 3 tasks, lose in 1, no difference found in 1 (14.2 points or "
+        "more would have been found). Middle task, NPT: 19.0 % of examples right against 19.0 % by the "
+        "length of the code"
     )
 
 
@@ -135,7 +136,10 @@ def test_a_lens_that_declares_nothing_is_answered_by_its_scores(tmp_path: Path) 
     found = answer(
         tmp_path, mine, dataclasses.replace(mine, control="chance", value=0.1, ci_high=0.12, ci_low=0.08)
     )
-    assert (found.kind, found.verdict) == ("above", "Depth (k = 1): above chance")
+    assert (found.kind, found.verdict) == (
+        "above",
+        "Depth (k = 1): above chance: 0.190 [0.150, 0.240] against 0.100 [0.080, 0.120]",
+    )
     assert answer(tmp_path, dataclasses.replace(mine, effective_clusters=3.0)).kind == "open"
 
 

@@ -101,7 +101,7 @@ def test_what_allows_no_verdict_is_said_so(tmp_path: Path, sources: list[Source]
     figure = PLOT.draw(run)
     assert figure is not None
     text, first, calls = figure.answer.splitlines()
-    assert all("no verdict: 4 effective clusters" in line for line in (text, first, calls))
+    assert all("too little data: 4 effective clusters" in line for line in (text, first, calls))
     assert "helps" not in calls
 
 

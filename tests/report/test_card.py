@@ -223,8 +223,8 @@ BITS = '[[require]]\nlens = "surprisal"\nmetric = "bits"\n'
         (
             PROBE.replace("cpx", "len") + "at_least = 0.1",
             False,
-            "no verdict, 4 effective clusters, a verdict needs 10 (required: lower end of the interval at "
-            "least 0.1)",
+            "too little data, 4 effective clusters, a verdict needs 10 (required: lower end of the interval "
+            "at least 0.1)",
         ),
         (BITS + "slice = { tag = 'if' }\nat_most = 2.6", True, "bits (tag if, layer 3)"),
         (BITS.replace("bits", "bits_per_byte") + "at_most = 1.0", False, "the upper end 1.3 is above 1"),

@@ -118,7 +118,9 @@ def test_the_first_sentence_says_what_is_used_and_what_is_held(tmp_path: Path) -
 def test_few_clusters_allow_no_verdict(tmp_path: Path) -> None:
     figure = PLOTS.load("causal_uses").draw(run_of(tmp_path, clusters=4.0))
     assert figure is not None
-    assert figure.lead.startswith("No verdict on whether m uses what it knows: what identifiers name (4 eff")
+    assert figure.lead.startswith(
+        "Too little data on whether m uses what it knows: what identifiers name (4 eff"
+    )
 
 
 def judged(more: Sequence[Score]) -> Erased:

@@ -137,7 +137,9 @@ def test_seeds_are_shown_one_by_one_with_what_the_intervals_hold(tmp_path: Path)
         assert figure is not None
         assert figure.notes[0] == expected
         allowed = seeds is None
-        assert figure.lead.startswith("Pre-training helps" if allowed else "No verdict on 1 fine-tuned task")
+        assert figure.lead.startswith(
+            "Pre-training helps" if allowed else "Too little data on 1 fine-tuned task"
+        )
         assert ("a verdict needs 5" in figure.lead) == (not allowed)
     figure = drawn(tmp_path / "many", with_seeds(5, 5))
     assert figure is not None
@@ -172,8 +174,8 @@ def test_too_few_clusters_give_no_verdict(tmp_path: Path) -> None:
     figure = drawn(tmp_path / "run", scores(few=True))
     assert figure is not None
     why = "3 effective clusters, a verdict needs 10"
-    assert figure.lead == f"No verdict on 3 fine-tuned tasks: {why}."
-    assert f"(no verdict: {why})" in figure.answer
+    assert figure.lead == f"Too little data on 3 fine-tuned tasks: {why}."
+    assert f"(too little data: {why})" in figure.answer
 
 
 def test_a_run_without_the_lens_has_no_section(tmp_path: Path) -> None:

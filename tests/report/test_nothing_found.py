@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from sonde.report._comparison.sections import _nothing_found
-from sonde.results.changes import OUTCOMES, TOO_LITTLE, counts, in_sentence, with_words
+from sonde.results.changes import OUTCOMES, counts, in_sentence, with_words
+from sonde.results.words import TOO_LITTLE
 
 NOTHING = ("slight", "alike", "undecided")
 FEW = "8 effective clusters, a verdict needs 10"
@@ -51,9 +52,11 @@ def test_no_difference_and_too_little_data_are_different_sentences(some: tuple[s
     assert ("Too little data for a verdict" in said) == (not some)
     assert (FEW in said) == (not some)
     assert ("more than chance allows" in said) == bool(some and not slight)
-    assert (f"{slight:,} differ" in said) == bool(slight)
-    assert (f"{few:,} more rest on too little data" in said) == bool(some and few)
-    assert (f"the {len(some):,} numbers" in said) == bool(some and few)
+    assert ("by less." in said) == bool(slight)
+    rest = "1 more rests" if few == 1 else f"{few:,} more rest"
+    assert (f"{rest} on too little data" in said) == bool(some and few)
+    assert (f"the {len(some):,} numbers" in said) == (len(some) > 1)
+    assert ("The one number" in said) == (len(some) == 1)
 
 
 @pytest.mark.parametrize(("some", "few"), CASES)
@@ -66,4 +69,5 @@ def test_counts_and_rows_use_the_same_words(some: tuple[str, ...], few: int) -> 
     assert (f"{few:,} with {TOO_LITTLE}" in sentence) == bool(few)
     untold = told.count(OUTCOMES["undecided"])
     assert (OUTCOMES["undecided"] in sentence) == bool(untold)
-    assert f"{untold:,} {OUTCOMES['undecided']}" in sentence or not untold
+    assert f"{untold:,} with {OUTCOMES['undecided']}" in sentence or not untold
+    assert ("of 1 number" in sentence and "numbers" not in sentence) == (len(told) == 1)

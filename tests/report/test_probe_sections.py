@@ -200,7 +200,7 @@ def test_what_lacks_a_verdict_is_counted_and_folds_are_said(tmp_path: Path) -> N
         "Probes of base are more accurate than every surface baseline in 1 of 6 tasks probed; "
         "5 allow no verdict."
     )
-    assert "no verdict, for too little independent code" in figure.answer
+    assert "too little data, for too little independent code" in figure.answer
     assert "Cross-fitted over 5 folds" in figure.notes[0] and "4 to 35 effective clusters" in figure.notes[0]
     assert column(figure, "Task", "Layer")[0] == ("CPX", "2 (2 2 3 2 1)")
 

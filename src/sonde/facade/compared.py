@@ -76,7 +76,7 @@ def compare(
     least: Mapping[str, float] = MappingProxyType({}),
     lenses: Sequence[Place] = (),
 ) -> ComparedModels:
-    r"""Hold models against each other on the same items: what got better, worse, or cannot be told.
+    r"""Hold models against each other on the same items: what got better, worse, or shows no difference.
 
     Of one run its first model is held against by the others; of several runs the models of the first are held
     against by those of one name in the others, or the first model by the first where no names are the same.

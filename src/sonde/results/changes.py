@@ -1,4 +1,4 @@
-"""A comparison as people read it: an overview first, then what got better, worse, and what cannot be told."""
+"""A comparison as people read it: an overview first, then what got better and worse, then the rest."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 
 from sonde.results.dimensions import SELECTION, in_words
-from sonde.results.formats import COUNT, Format, Interval, Number, PValue, Row
+from sonde.results.formats import COUNT, Format, Interval, Number, PValue, Row, counted
 from sonde.results.tables import Column, Table
-from sonde.results.words import plain_words
+from sonde.results.words import NO_DIFFERENCE, TOO_LITTLE, plain_words
 
 OUTCOMES: Mapping[str, str] = {
     "better": "better",
@@ -19,15 +19,17 @@ OUTCOMES: Mapping[str, str] = {
     "lower": "lower",
     "slight": "differs, by less than matters",
     "alike": "no difference that matters",
-    "undecided": "cannot be told",
+    "undecided": NO_DIFFERENCE,
 }
 """What a comparison says of a number, in the words of page and terminal."""
 
-TOO_LITTLE = "too little data"
-"""What is said of a number that allows no verdict; its estimate stands beside it."""
-
-_COUNTED = {**OUTCOMES, "slight": "differ by less than matters", "alike": "without a difference that matters"}
-"""The same of several numbers."""
+_COUNTED = {
+    **OUTCOMES,
+    "slight": "apart by less than matters",
+    "alike": "without a difference that matters",
+    "undecided": f"with {NO_DIFFERENCE}",
+}
+"""The same of a number of numbers."""
 
 _IN_PERCENT = ("accuracy", "first_hit", "p_at_k", "preferred", "classification", "localisation_repair")
 
@@ -104,7 +106,7 @@ def changed(differences: pl.DataFrame, outcome: str) -> pl.DataFrame:
 
 
 def counts(differences: pl.DataFrame) -> list[dict[str, Any]]:
-    """How many numbers of each lens got better and worse, and of how many it cannot be told, and why."""
+    """How many numbers of each lens got better and worse, and how many ended otherwise."""
     rows: list[dict[str, Any]] = []
     for (base, model, lens), part in differences.group_by("base", "model", "lens", maintain_order=True):
         said = dict(part.group_by("outcome").len().iter_rows())
@@ -124,10 +126,10 @@ def counts(differences: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def in_sentence(row: Mapping[str, Any]) -> str:
-    """The counts of a lens in words, for example ``"3 better, 2 worse, 40 cannot be told"``."""
+    """Write the counts of a lens, for example ``"3 better, 4 with no difference found; of 7 numbers"``."""
     said = [f"{row[name]:,} {words}" for name, words in _COUNTED.items() if row[name]]
     few = [f"{row['no_verdict']:,} with {TOO_LITTLE}"] if row["no_verdict"] else []
-    return f"{', '.join([*said, *few])}; of {row['compared']:,} numbers"
+    return f"{', '.join([*said, *few])}; of {counted(row['compared'], 'number')}"
 
 
 def table(summary: str, rows: pl.DataFrame | Sequence[Row], *, several: bool, outcome: bool = True) -> Table:

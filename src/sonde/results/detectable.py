@@ -22,6 +22,7 @@ POWER = 0.8
 """How often a difference that is called detectable would be found."""
 
 _MOST_CLUSTERS = 1_000_000
+_ENDS = ("ci_low", "ci_high")
 
 
 def detectable(error: float, df: float, level: float = 1 - LEVEL, wider: float = 1.0) -> float:
@@ -36,7 +37,7 @@ def detectable(error: float, df: float, level: float = 1 - LEVEL, wider: float =
     >>> round(detectable(0.01, 29), 4)
     0.029
     >>> round(detectable(0.01, 29, level_asked(100, 0)), 4)
-    0.0463
+    0.0477
     """
     return _reach(df, level, wider) * error
 
@@ -49,6 +50,40 @@ def level_asked(tests: int, found: int) -> float:
         found: How many of them are found.
     """
     return (1 - LEVEL) * (min(found + 1, tests) / tests if tests else 1.0)
+
+
+def degrees_of_freedom(row: Mapping[str, Any]) -> float:
+    """Return those of a score's interval; of a score of earlier versions, one less than its clusters."""
+    df = row.get("df")
+    if df is not None and math.isfinite(df):
+        return df
+    clusters = row.get("effective_clusters")
+    return (row.get("n_clusters") or 0 if clusters is None else clusters) - 1
+
+
+def detectable_of(row: Mapping[str, Any], among: float = 1) -> float:
+    """Return the difference from none that a scored difference would have shown; NaN without an interval.
+
+    Args:
+        row: The score of a difference.
+        among: Of how many controls it is the best, so that its interval has to hold for all of them.
+    """
+    return detectable(error_of(row), degrees_of_freedom(row), (1 - LEVEL) / max(among, 1))
+
+
+def detectable_apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+    """Return the difference that four of five pairs of scores would show by intervals that lie apart.
+
+    Args:
+        one: A score.
+        other: A score that was not paired with it.
+    """
+    df = min(degrees_of_freedom(one), degrees_of_freedom(other))
+    if not df >= 1:
+        return math.nan
+    ends = [row[end] if row[end] is not None else math.nan for row in (one, other) for end in _ENDS]
+    halves = (ends[1] - ends[0] + ends[3] - ends[2]) / 2
+    return halves + float(stdtrit(df, POWER)) * math.hypot(error_of(one), error_of(other))
 
 
 def _reach(df: float, level: float = 1 - LEVEL, wider: float = 1.0) -> float:
@@ -65,11 +100,12 @@ def error_of(row: Mapping[str, Any]) -> float:
     Args:
         row: ``value, ci_low, ci_high, n, n_eff, df`` of a score.
     """
-    low, high, df = (row[name] if row[name] is not None else math.nan for name in ("ci_low", "ci_high", "df"))
+    low, high = (row[name] if row[name] is not None else math.nan for name in _ENDS)
+    df = degrees_of_freedom(row)
     if not (math.isfinite(high - low) and df >= 1):
         return math.nan
     quantile = float(stdtrit(df, 0.5 + LEVEL / 2))
-    if row["n_eff"]:
+    if row.get("n_eff"):
         size = row["n_eff"]
         share = (row["value"] * size + 1) / (size + 2)
         wider = float(stdtrit(max(row["n"] - 1, 1), 0.5 + LEVEL / 2)) / quantile

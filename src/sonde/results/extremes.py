@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import stdtrit
 
+from sonde.results.detectable import POWER, degrees_of_freedom
 from sonde.results.formats import join_names
 from sonde.results.intervals import LEVEL
 from sonde.results.verdict import verdict_allowed
@@ -39,11 +40,13 @@ class Extreme:
         rows: Those that cannot be told from the first, the first (by value) before all others.
         among: How many were compared; those that allow no verdict are not.
         unjudged: How many allow no verdict.
+        detectable: How far the first would have to be ahead of all others to be told in four of five samples.
     """
 
     rows: tuple[Row, ...]
     among: int
     unjudged: int
+    detectable: float = math.nan
 
     @property
     def is_single(self) -> bool:
@@ -84,10 +87,15 @@ def find_extreme(
     behind = values[:, None] - values
     allowed = down[:, None] + up if of_one_whole else np.hypot(down[:, None], up)
     kept = np.flatnonzero((behind <= allowed).all(axis=0))
+    # Of the first: what chance allows of each other's lead, and what the power asks for beyond it.
+    df = np.array([max(degrees_of_freedom(row), 1.0) for row in judged])
+    errors = (low + high) / 2 / stdtrit(df, 1 - (1 - LEVEL) / 2 / ((len(judged) - 1) * ends))
+    reach = allowed[0, 1:] + stdtrit(np.minimum(df[0], df[1:]), POWER) * np.hypot(errors[0], errors[1:])
     return Extreme(
         rows=tuple(judged[place] for place in kept.tolist()),
         among=len(judged),
         unjudged=len(held) - len(judged),
+        detectable=float(reach.max()),
     )
 
 
@@ -104,12 +112,8 @@ def _distances(
 
 def bonferroni_factor(row: Row, comparisons: int) -> float:
     """Return by how much an interval is widened so that so many of them hold at once (Bonferroni)."""
-    df = row.get("df")
-    if df is None or not math.isfinite(df):
-        clusters = row.get("effective_clusters")
-        df = (row.get("n_clusters") or 0 if clusters is None else clusters) - 1
     tail = (1 - LEVEL) / 2
-    df = max(df, 1.0)
+    df = max(degrees_of_freedom(row), 1.0)
     return float(stdtrit(df, 1 - tail / max(comparisons, 1)) / stdtrit(df, 1 - tail))
 
 
@@ -133,7 +137,7 @@ def split_at(
     """Split numbers into those surely above a threshold, those surely below it, and those of neither side.
 
     Args:
-        rows: Scores; those without an interval are of neither side.
+        rows: Scores; those that allow no verdict are of neither side.
         threshold: Of the value. Each interval is widened so that all of them hold at once.
     """
     held = list(rows)
@@ -141,6 +145,9 @@ def split_at(
     below: list[Row] = []
     neither: list[Row] = []
     for row in held:
+        if not verdict_allowed(row):
+            neither.append(row)
+            continue
         wide = widen(row, len(held))
         low, high = wide["ci_low"], wide["ci_high"]
         if low is not None and low > threshold:
@@ -195,14 +202,23 @@ def describe_extreme(
 
     Returns:
         ``"X (7.1 [6.8, 7.4] bits) surprises most"``, or ``"X (...), Y (...) and 3 others cannot be told apart
-        at the top"``, or ``"which surprises most cannot be told"``.
+        at the top"``, or ``"which surprises most cannot be told (a lead of 0.4 bits would have been)"``.
     """
     if not extreme.is_told:
-        return f"which {verb} cannot be told"
+        return f"which {verb} cannot be told{_lead_told(extreme, figures)}"
     names = [f"{label(row)} ({figures(row)})" for row in extreme.rows]
     if extreme.is_single:
         return f"{names[0]} {verb}"
     return f"{list_names(names)} cannot be told apart at the {end}"
+
+
+def _lead_told(extreme: Extreme, figures: Callable[[Row], str]) -> str:
+    """Say which lead would have been told, in brackets behind a blank."""
+    lead = extreme.detectable
+    if not math.isfinite(lead):
+        return ""
+    row = {**extreme.rows[0], "value": lead, "ci_low": None, "ci_high": None}
+    return f" (a lead of {figures(row)} would have been)"
 
 
 def describe_ends(
@@ -233,7 +249,10 @@ def describe_ends(
     if highest is None or lowest is None:
         return ""
     if not highest.is_told and not lowest.is_told:
-        return f"Which of {count_compared(highest, noun)} {verbs[0]}, and which {verbs[1]}, cannot be told"
+        lead = _lead_told(max(highest, lowest, key=lambda extreme: extreme.detectable), figures)
+        return (
+            f"Which of {count_compared(highest, noun)} {verbs[0]}, and which {verbs[1]}, cannot be told{lead}"
+        )
     clauses = [
         describe_extreme(highest, label, figures, verb=verbs[0], end="top"),
         describe_extreme(lowest, label, figures, verb=verbs[1], end="bottom"),

@@ -14,8 +14,9 @@ from typing import Any
 import polars as pl
 
 from sonde.results.extremes import describe_ends, find_extreme, widen
+from sonde.results.scores import LEFT_OUT
 from sonde.results.verdict import why_no_verdict
-from sonde.results.words import in_figures, plain_words
+from sonde.results.words import TOO_LITTLE, in_figures, plain_words
 
 Row = Mapping[str, Any]
 
@@ -77,7 +78,7 @@ def findings(scores: pl.DataFrame) -> list[Finding]:
     Args:
         scores: The rows of one lens in the schema of ``scores.parquet``, those of controls included.
     """
-    rows = usable(scores).to_dicts()
+    rows = usable(scores).filter(pl.col("metric") != LEFT_OUT).to_dicts()
     beside = controls_of(rows)
     own = [row for row in rows if row["control"] is None]
     if not own:
@@ -163,10 +164,13 @@ def sentence(finding: Finding, model: str = "") -> str:
         of_all = [control for control in finding.controls if not dimension_words(control)]
         return f"{subject}: {task}{metric_words(row)} has {_values(finding)}{_beside(of_all)}"
     at = f" ({words})" if (words := dimension_words(row)) else ""
-    behind = f"over {row['n']:,} observations from {row['n_clusters']:,} clusters"
+    behind = (
+        f"over {row['n']:,} observation{'s' * (row['n'] != 1)} from {row['n_clusters']:,} "
+        f"cluster{'s' * (row['n_clusters'] != 1)}"
+    )
     controls = _beside(finding.controls)
     why = why_no_verdict(row)
-    verdict = f"no verdict: {why}" if why else "a verdict is allowed"
+    verdict = f"{TOO_LITTLE}: {why}" if why else "a verdict is allowed"
     return f"{subject}: {task}{metric_words(row)} is {in_figures(row)}{at}, {behind}{controls}; {verdict}"
 
 
@@ -185,9 +189,12 @@ def _values(finding: Finding) -> str:
     observations = [row["n"] for row in finding.values]
     few, many = min(observations), max(observations)
     each = f"{few:,} to {many:,}" if few < many else f"{few:,}"
-    values = f"{finding.among:,} values, over {each} observations each"
+    values = f"{finding.among:,} values, over {each} observation{'s' * (each != '1')} each"
     if not said:
-        return f"{values}; no verdict: {why_no_verdict(finding.row) or 'too few values allow one'}"
+        lowest = min(finding.values, key=lambda row: row["value"])
+        ends = f"from {in_figures(lowest)} to {in_figures(finding.row)}"
+        why = why_no_verdict(finding.row) or "fewer than two of them can be compared"
+        return f"{values}, {ends}; {TOO_LITTLE}: {why}"
     return f"{values}. {said}"
 
 

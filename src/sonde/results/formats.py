@@ -26,6 +26,21 @@ _REPLACEMENT = "\ufffd"
 _KEPT = "\t\n\r"
 
 
+def counted(how_many: float, noun: str, several: str = "") -> str:
+    """Write how many of something there are.
+
+    Args:
+        how_many: The number.
+        noun: Of what, of one.
+        several: Of several; by default with an s.
+
+    >>> counted(1, "pair"), counted(1200, "pair"), counted(0, "miss", "misses")
+    ('1 pair', '1,200 pairs', '0 misses')
+    """
+    shown = number(how_many, 0)
+    return f"{shown} {noun if shown == '1' else several or f'{noun}s'}"
+
+
 class _Pictures(dict[int, str]):
     """For `str.translate`: visible signs for control characters, surrogates and unassigned code points."""
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sonde.results.verdict import why_no_verdict
+from sonde.results.detectable import detectable_of
+from sonde.results.words import NO_DIFFERENCE, in_brackets, too_little, would_be_found
 
 PERIOD = "period"
 BEFORE, AFTER, CHANGE = "before", "after", "after-before"
@@ -35,7 +36,7 @@ def memory_seen(change: Mapping[str, Any], beyond: Mapping[str, Any] | None = No
     >>> memory_seen({**row, "ci_low": -0.05})
     'contamination not seen'
     >>> memory_seen({**row, "effective_clusters": 4})
-    'no verdict: 4 effective clusters, a verdict needs 10'
+    'too little data: 4 effective clusters, a verdict needs 10'
 
     Args:
         change: The score of the difference, later less earlier.
@@ -43,20 +44,32 @@ def memory_seen(change: Mapping[str, Any], beyond: Mapping[str, Any] | None = No
     """
     rows = [change] if beyond is None else [change, beyond]
     for row in rows:
-        if why := why_no_verdict(row):
-            return f"no verdict: {why}"
+        if why := too_little(row):
+            return why
     seen = all(row["ci_low"] > 0 for row in rows)
     return SEEN if seen else NOT_SEEN
 
 
-def in_words(said: str) -> str:
-    """What `memory_seen` says, as a sentence that says what it means.
+def describe_memory(change: Mapping[str, Any], beyond: Mapping[str, Any] | None = None) -> str:
+    """Say what `memory_seen` says as a sentence with its meaning, and what would have been found.
 
-    >>> in_words("contamination not seen")
-    'Contamination not seen: newer code is not shown to cost more than older code of the same kind.'
+    >>> row = {"value": 0.1, "ci_low": 0.08, "ci_high": 0.12, "effective_clusters": 12}
+    >>> describe_memory({**row, "value": 0.0, "ci_low": -0.02, "ci_high": 0.02})
+    'Contamination not seen: no difference found by which newer code costs more than older code of the same \
+kind (0.03 bits or more would have been found).'
     """
-    means = {
-        SEEN: f": {LIMIT}",
-        NOT_SEEN: ": newer code is not shown to cost more than older code of the same kind",
-    }
-    return f"{said[0].upper()}{said[1:]}{means.get(said, '')}."
+    said = memory_seen(change, beyond)
+    means = ""
+    if said == SEEN:
+        means = f": {LIMIT}"
+    elif said == NOT_SEEN:
+        last = beyond if beyond is not None and change["ci_low"] > 0 else change
+        told = would_be_found(detectable_of(last), digits=2, unit=" bits")
+        than = ", beyond that of random weights" if last is beyond else ""
+        means = f": newer code costs less than older code of the same kind{than}"
+        if last["ci_high"] >= 0:
+            means = (
+                f": {NO_DIFFERENCE} by which newer code costs more than older code of the same kind{than}"
+                f"{in_brackets(told)}"
+            )
+    return f"{said[0].upper()}{said[1:]}{means}."

@@ -6,13 +6,16 @@ is a lineage with all that belongs to it. Fewer than eight lineages allow no ver
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.special import ndtri
 
+from sonde.results.detectable import POWER
 from sonde.results.metrics import spearman
 
 FEWEST = 3
@@ -48,6 +51,7 @@ class Correlation:
         models: Models that have both numbers.
         lineages: Lineages that these are of.
         why: Why it allows no verdict; empty where it allows one.
+        detectable: The correlation that four of five such samples of lineages would have shown.
     """
 
     value: float
@@ -56,6 +60,7 @@ class Correlation:
     models: int
     lineages: int
     why: str
+    detectable: float = math.nan
 
 
 def rank_correlation(
@@ -90,9 +95,26 @@ def rank_correlation(
         drawn = _drawn(one, two, often[:, places])
         out = (1 - _LEVEL) / 2 / among
         low, high = (float(end) for end in np.nanquantile(drawn, [out, 1 - out]))
-    few = f"{len(members)} lineages of models, {ENOUGH_LINEAGES} are needed"
+    few = f"{len(members)} lineage{'s' * (len(members) != 1)} of models, {ENOUGH_LINEAGES} are needed"
     why = few if len(members) < ENOUGH_LINEAGES else "" if np.isfinite(value) else "one number does not vary"
-    return Correlation(value=value, low=low, high=high, models=len(one), lineages=len(members), why=why)
+    return Correlation(
+        value=value,
+        low=low,
+        high=high,
+        models=len(one),
+        lineages=len(members),
+        why=why,
+        detectable=_detectable(len(members), among),
+    )
+
+
+def _detectable(lineages: int, among: int) -> float:
+    """Return the rank correlation that is found in four of five samples (Bonett and Wright 2000, of 0)."""
+    if lineages < ENOUGH_LINEAGES:
+        return math.nan
+    wanted = ndtri(1 - (1 - _LEVEL) / 2 / among) + ndtri(POWER)
+    # That of a rank correlation of about 0.5 in Fisher's z: variance (1 + r^2 / 2) / (n - 3).
+    return math.tanh(float(wanted) * math.sqrt(1.125 / (lineages - 3)))
 
 
 def _drawn(

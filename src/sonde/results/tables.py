@@ -38,6 +38,7 @@ from sonde.results.formats import (
     Number,
     Plain,
     Row,
+    counted,
     legible,
 )
 from sonde.results.words import standing
@@ -267,12 +268,14 @@ def sized(n: str = "n", clusters: str = "Clusters") -> tuple[Column, Column]:
     return dataclasses.replace(N, title=n), dataclasses.replace(CLUSTERS, title=clusters)
 
 
-def rests_on(clusters: str) -> Column:
-    """What a score rests on as the terminal says it: ``n=120, 8 clusters (no verdict: ...)``.
+def rests_on(clusters: str, several: str = "") -> Column:
+    """What a score rests on as the terminal says it: ``n=120, 8 clusters (too little data: ...)``.
 
     Args:
-        clusters: What the clusters are, in the plural.
+        clusters: What a cluster is.
+        several: What several are; by default with an s.
     """
     return Column(
-        title="Rests on", value=lambda row: f"n={row['n']}, {row['n_clusters']} {clusters}{standing(row)}"
+        title="Rests on",
+        value=lambda row: f"n={row['n']}, {counted(row['n_clusters'], clusters, several)}{standing(row)}",
     )

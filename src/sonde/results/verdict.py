@@ -18,6 +18,8 @@ ENOUGH_OBSERVATIONS = 30
 NARROW, WIDE, RELATIVE = 0.05, 0.30, 1.30
 """Widths of a proportion's interval (National Center for Health Statistics 2017)."""
 
+_MOST_FIGURES = 15
+
 _EARLIER = "too few clusters"
 """What earlier versions wrote at the end of ``ci_method``, which counted the effective clusters then."""
 
@@ -44,7 +46,7 @@ def why_no_verdict(row: Mapping[str, Any]) -> str:
             return _EARLIER
         clusters = float(row.get("n_clusters") or 0)
     if clusters < ENOUGH_CLUSTERS:
-        number = f"{clusters:.3g}"
+        number = _less_than(clusters, ENOUGH_CLUSTERS)
         return f"{number} effective cluster{'s' * (number != '1')}, a verdict needs {ENOUGH_CLUSTERS}"
     low, high = row.get("ci_low"), row.get("ci_high")
     if low is None or high is None or not math.isfinite(high - low):
@@ -57,11 +59,29 @@ def why_no_verdict(row: Mapping[str, Any]) -> str:
     return ""
 
 
+def _less_than(value: float, least: float, digits: int = 3) -> str:
+    """Return a number below ``least`` in so many figures, or in as many as do not round it up to that."""
+    while float(shown := f"{value:.{digits}g}") >= least and digits < _MOST_FIGURES:
+        digits += 1
+    return shown
+
+
+def _more_than(value: float, most: float) -> str:
+    """Return a number above ``most`` with as few decimals as do not round it down to that."""
+    digits = 0
+    while float(shown := f"{value:.{digits}f}") <= most and digits < _MOST_FIGURES:
+        digits += 1
+    return shown
+
+
 def _proportion(value: float, width: float, n_eff: float) -> str:
     if n_eff < ENOUGH_OBSERVATIONS:
-        return f"worth {n_eff:.0f} independent observations, a verdict needs {ENOUGH_OBSERVATIONS}"
+        worth = _less_than(n_eff, ENOUGH_OBSERVATIONS, digits=2)
+        worth += f" independent observation{'s' * (worth != '1')}"
+        return f"worth {worth}, a verdict needs {ENOUGH_OBSERVATIONS}"
     if width > WIDE:
-        return f"an interval of {100 * width:.0f} points, a verdict needs {100 * WIDE:.0f} or fewer"
+        shown = _more_than(100 * width, 100 * WIDE)
+        return f"an interval of {shown} points, a verdict needs {100 * WIDE:.0f} or fewer"
     if width > NARROW and width > RELATIVE * min(value, 1 - value):
         return f"an interval of {100 * width:.0f} points is too wide for so small a share"
     return ""

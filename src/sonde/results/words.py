@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sonde.results.formats import NO_VARIATION, digits_shown, rounded_ends, with_interval
+from sonde.results.detectable import detectable_of
+from sonde.results.formats import DASH, NO_VARIATION, digits_shown, number, rounded_ends, with_interval
 from sonde.results.verdict import why_no_verdict
+
+NO_DIFFERENCE = "no difference found"
+"""What is said of a number that allows a verdict and is not told from what it is held against."""
+
+TOO_LITTLE = "too little data"
+"""What is said of a number that allows no verdict; its estimate stands beside it."""
+
+_MOST_DIGITS = 8
 
 
 def bounds(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
@@ -37,14 +46,98 @@ def figures(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: s
     >>> figures({"value": 0.3, "ci_low": 0.25, "ci_high": 0.5}, 100, sign="+")
     '+30.0 [+25.0, +50.0]'
     """
+    if not math.isfinite(row["value"]):
+        return DASH
     value = f"{scale * row['value']:{sign}z.{digits_shown(row, scale, digits)}f}"
     return f"{value} {ends}" if (ends := bounds(row, scale, digits, sign)) else value
 
 
 def standing(row: Mapping[str, Any]) -> str:
     """Why a number allows no verdict, in brackets behind a blank; empty where it allows one."""
+    return in_brackets(too_little(row))
+
+
+def too_little(row: Mapping[str, Any]) -> str:
+    """Why a number allows no verdict, as it is said beside its estimate; empty where it does."""
     why = why_no_verdict(row)
-    return f" (no verdict: {why})" if why else ""
+    return f"{TOO_LITTLE}: {why}" if why else ""
+
+
+def in_brackets(text: str) -> str:
+    """Return a text in brackets behind a blank; nothing of an empty one."""
+    return f" ({text})" if text else ""
+
+
+def would_be_found(difference: float, scale: float = 1.0, digits: int = 1, unit: str = "") -> str:
+    """Return what would have been found where no difference was, without a full stop.
+
+    Args:
+        difference: What four of five such samples would show (`sonde.results.detectable`).
+        scale: By which it is multiplied.
+        digits: Decimals; more of a difference that would be printed as none.
+        unit: What stands behind it.
+
+    Returns:
+        Empty where it is not known.
+
+    >>> would_be_found(0.029, 100, unit=" points"), would_be_found(0.0004, digits=2), would_be_found(0.0)
+    ('2.9 points or more would have been found', '0.0004 or more would have been found', 'no variation')
+    """
+    if not math.isfinite(difference):
+        return ""
+    shown = abs(difference * scale)
+    if not shown:
+        return NO_VARIATION
+    digits = max(digits, -math.floor(math.log10(shown)))
+    return f"{number(shown, min(digits, _MOST_DIGITS))}{unit} or more would have been found"
+
+
+def nothing_found(
+    row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, unit: str = "", among: float = 1
+) -> str:
+    """Say of a paired difference that allows a verdict and is not told from 0 what would have been found.
+
+    >>> row = {"value": 0.0, "ci_low": -0.02, "ci_high": 0.02, "df": 29.0}
+    >>> nothing_found(row, 100, unit=" points")
+    'no difference found (2.8 points or more would have been found)'
+    """
+    told = would_be_found(detectable_of(row, among), scale, digits, unit)
+    return f"{NO_DIFFERENCE}{in_brackets(told)}"
+
+
+def nothing_found_in(
+    rows: Sequence[Mapping[str, Any]],
+    scale: float = 1.0,
+    digits: int = 1,
+    unit: str = "",
+    among: float = 1,
+) -> list[str]:
+    """Say in how many places no difference was found, and what would have been in each; empty without any.
+
+    Args:
+        rows: Differences that allow a verdict and are not told from what they are held against.
+        scale: By which they are multiplied.
+        digits: Decimals.
+        unit: What stands behind what would have been found.
+        among: Of how many each is one, where all hold at once.
+    """
+    if not rows:
+        return []
+    sizes = [size for row in rows if math.isfinite(size := detectable_of(row, among))]
+    told = would_be_found(max(sizes, default=math.nan), scale, digits, unit)
+    return [f"{NO_DIFFERENCE} in {len(rows)}{in_brackets(told and told + ' in each' * (len(rows) > 1))}"]
+
+
+def standing_of_difference(
+    row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, unit: str = ""
+) -> str:
+    """Why a difference allows no verdict, or that none was found, in brackets; empty where one was."""
+    if why := too_little(row):
+        return in_brackets(why)
+    if not row["ci_low"] <= 0 <= row["ci_high"]:
+        return ""
+    told = would_be_found(detectable_of(row), scale, digits, unit)
+    return in_brackets(f"{NO_DIFFERENCE}: {told}" if told else NO_DIFFERENCE)
 
 
 def digits_of(row: Mapping[str, Any]) -> int:

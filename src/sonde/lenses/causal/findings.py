@@ -5,6 +5,7 @@ Read by the terminal and by the page, from rows of ``scores.parquet`` alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,8 +15,10 @@ from sonde.lenses.causal.verdicts import (
     BETWEEN,
     CONTROLS,
     HELD,
+    NEITHER,
     NOTICEABLE,
     OPEN,
+    UNTOLD,
     USED,
     WIDE,
     Row,
@@ -25,11 +28,20 @@ from sonde.lenses.causal.verdicts import (
     p_of,
     weakest,
 )
+from sonde.results.detectable import detectable_of, level_asked
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
-from sonde.results.formats import join_names
+from sonde.results.formats import join_names, number
 from sonde.results.intervals import LEVEL
 from sonde.results.verdict import why_no_verdict
-from sonde.results.words import digits_of
+from sonde.results.words import (
+    NO_DIFFERENCE,
+    TOO_LITTLE,
+    digits_of,
+    figures,
+    in_brackets,
+    nothing_found,
+    would_be_found,
+)
 
 ERASE, ABLATE = "erase", "ablate"
 MORE, LESS, ALIKE = "more", "less", "alike"
@@ -93,7 +105,7 @@ class Erased:
     @property
     def construct(self) -> str:
         """Where it surely costs further than elsewhere; empty where nothing is said of a construct."""
-        if self.apart is None or p_of(self.apart) > 1 - LEVEL:
+        if self.apart is None or why_no_verdict(self.apart) or p_of(self.apart) > 1 - LEVEL:
             return ""
         held = {one["name"]: one["value"] for one in self.apart["dimensions"]}
         return str(held.get("construct", ""))
@@ -201,6 +213,13 @@ def _relations(scores: pl.DataFrame) -> pl.DataFrame:
     return ablated_of(scores).filter(excess & (pl.col("where") == "here"))
 
 
+def tests_beside(scores: pl.DataFrame) -> float:
+    """Return for how many tests the level is shared out at which one more finding would be made."""
+    p_values = list(adjusted_p(scores).values())
+    found = sum(p <= 1 - LEVEL for p in p_values)
+    return (1 - LEVEL) / level_asked(len(p_values), found)
+
+
 def compared_with_others(scores: pl.DataFrame) -> list[tuple[Row, str]]:
     """Of each relation what its head costs beyond other heads: `MORE`, `LESS`, `ALIKE`, or why nothing."""
     family = adjusted_p(scores)
@@ -227,18 +246,46 @@ def lead(model: str, found: Sequence[Erased]) -> str:
         if mine:
             names, said = join_names([one.name for one in mine]), "; ".join(map(sentence, mine))
             told.append(f"{'It' if told else model} {verb} {names}: {said}.")
-    rest = join_names([f"{one.name} ({one.why})" for one in found if one.kind not in _SAID] or [""])
-    if not told:
-        return f"No verdict on whether {model} uses what it knows: {rest}."
-    return " ".join([*told, *([f"No verdict on {rest}."] if rest else [])])
+    rest = [one for one in found if one.kind not in _SAID]
+    if told:
+        return " ".join([*told, *(f"{said[:1].upper()}{said[1:]}." for said in map(untold, rest))])
+    if all(one.kind == OPEN for one in rest):
+        shown = "; ".join(f"{one.name} ({one.why}), of which {_estimates(one)}" for one in rest)
+        return f"{TOO_LITTLE[:1].upper()}{TOO_LITTLE[1:]} on whether {model} uses what it knows: {shown}."
+    return f"{model} is not seen to use what it knows: {'; '.join(map(untold, rest))}."
+
+
+def untold(one: Erased) -> str:
+    """Say of a property that is neither used nor held nor between which of the other outcomes it is."""
+    if one.kind == OPEN:
+        return f"{TOO_LITTLE} on {one.name} ({one.why}), of which {_estimates(one)}"
+    if one.kind == UNTOLD:
+        return f"{NO_DIFFERENCE} for {one.name} that would count as use: {one.why}"
+    if one.kind == NEITHER:
+        name, row = next((name, row) for name, row in one.gains.items() if row["ci_low"] <= 0)
+        beaten = "the commonest class" if name == "majority" else CONTROLS[name]
+        found = nothing_found(row, 100, 1, " points")
+        gain = figures(row, 100, 1, sign="+")
+        if row["ci_high"] < 0:
+            behind = f"a probe of layer {one.layer} is right less often than {beaten}"
+            return f"{one.name}: {behind}, {gain} points"
+        return f"{one.name}: {found} between a probe of layer {one.layer} and {beaten}, {gain} points"
+    return f"{one.name}: no verdict, {one.why}"
+
+
+def _estimates(one: Erased) -> str:
+    """What was estimated of a property, whatever it allows: its cost, and what a probe finds of it."""
+    told = f"erasing it at layer {one.layer} costs {cost(one)}"
+    gain = one.gains.get("majority")
+    return told if gain is None else f"{told}, and a probe gains {figures(gain, 100, 1, sign='+')} points"
 
 
 def cost(one: Erased) -> str:
     """What erasing a property costs, in bits and as a share of the surprisal."""
     if one.before is None:
         return f"{bits(one.bits)} bits per subword"
-    part = 100 * one.bits["value"] / one.before["value"]
-    return f"{bits(one.bits)} bits per subword, {part:.1f} % of surprisal"
+    part = 100 * one.bits["value"] / one.before["value"] if one.before["value"] else math.nan
+    return f"{bits(one.bits)} bits per subword, {number(part, 1)} % of surprisal"
 
 
 def _used(one: Erased) -> str:
@@ -262,7 +309,8 @@ def _between(one: Erased) -> str:
     elif one.p_adjusted is not None and one.p_adjusted <= 1 - LEVEL:
         said = f"more than its controls, yet not by {100 * NOTICEABLE:.0f} % of surprisal"
     else:
-        said = f"not surely more than {CONTROLS[name]}{told} {apart}"
+        would = would_be_found(detectable_of(row), digits=3, unit=" bits")
+        said = f"{NO_DIFFERENCE} from {CONTROLS[name]}{told} {apart}{in_brackets(would)}"
     return f"erasing {one.name} at layer {one.layer} costs {cost(one)}, {said}"
 
 
@@ -286,9 +334,7 @@ def bits(row: Row | None, sign: str = "") -> str:
     """A number of bits with its interval, in as many decimals as tell it from zero."""
     if row is None:
         return "?"
-    low, high, digits = row["ci_low"], row["ci_high"], max(3, digits_of(row))
-    ends = "" if low is None or high is None else f" [{low:{sign}.{digits}f}, {high:{sign}.{digits}f}]"
-    return f"{row['value']:{sign}.{digits}f}{ends}"
+    return figures(row, 1, max(3, digits_of(row)), sign)
 
 
 def share(row: Row | None) -> str:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import polars as pl
 
+from sonde.results.detectable import detectable_apart
 from sonde.results.dimensions import dimensions_are, dimensions_named
 from sonde.results.extremes import list_layers, split_at
 from sonde.results.formats import with_interval
-from sonde.results.words import standing
+from sonde.results.verdict import why_no_verdict
+from sonde.results.words import (
+    NO_DIFFERENCE,
+    TOO_LITTLE,
+    in_brackets,
+    nothing_found,
+    standing,
+    would_be_found,
+)
 
 LAYERS, PATCH = "logit_lens", "patch"
 
@@ -46,19 +54,24 @@ def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
     said = (
         f"{subject}: of the subwords that it gets right, the right one stays on top from layer "
         f"{with_interval(first[0])} of {depth} on, on average; {with_interval(bits[depth])} bits a subword "
-        f"in the end, {with_interval(bits[depth - 1])} one layer before"
+        "in the end"
     )
+    if depth - 1 in bits:
+        said += f", {with_interval(bits[depth - 1])} one layer before"
     for row in _overall(rows, "bits").filter(pl.col("control") == "unigram").iter_rows(named=True):
-        beaten = [layer for layer, one in bits.items() if _below(one, row)]
-        where = f"surely above that of {list_layers(beaten)}" if beaten else "surely above that of no layer"
-        said += f"; by frequency alone {with_interval(row)}, {where}"
+        said += f"; by frequency alone {with_interval(row)}"
+        if why_no_verdict(row):
+            continue
+        judged = {layer: one for layer, one in bits.items() if not why_no_verdict(one)}
+        beaten = [layer for layer, one in judged.items() if one["ci_high"] < row["ci_low"]]
+        if beaten:
+            said += f", surely above that of {list_layers(beaten)}"
+        elif judged and all(one["ci_low"] > row["ci_high"] for one in judged.values()):
+            said += ", surely below that of every layer"
+        elif judged:
+            reach = would_be_found(max(detectable_apart(one, row) for one in judged.values()), digits=2)
+            said += f", {NO_DIFFERENCE} by which it is above that of any layer{in_brackets(reach)}"
     return f"{said}{standing(first[0])}."
-
-
-def _below(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether the whole interval of one number lies below that of another."""
-    high, low = one["ci_high"], other["ci_low"]
-    return high is not None and low is not None and high < low
 
 
 def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
@@ -72,11 +85,19 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
     if not change:
         return ""
     told = change[0]
-    if told["ci_low"] is None or told["ci_low"] <= 0:
+    over = f"{told['n']:,} pair{'s' * (told['n'] != 1)}"
+    moves = (
+        f"{subject}: exchanging two variables moves the answer by {with_interval(told)} logits over {over}"
+    )
+    if why := why_no_verdict(told):
         return (
-            f"{subject}: exchanging two variables moves the answer by {with_interval(told)} logits, which "
-            f"cannot be told from nothing over {told['n']:,} pairs, so that the maps say nothing."
+            f"{subject}: {TOO_LITTLE} on whether exchanging two variables moves the answer ({why}): "
+            f"{with_interval(told)} logits over {over}."
         )
+    if told["ci_high"] < 0:
+        return f"{moves}, away from where it should, so that the maps say nothing."
+    if told["ci_low"] <= 0:
+        return f"{moves}, {nothing_found(told, digits=2, unit=' logits')}, so that the maps say nothing."
     measured = rows.filter((pl.col("metric") == "recovered") & (pl.col("method") == PATCH))
     at = {
         cell: {
@@ -87,13 +108,11 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
         }
         for cell in ("names", "place")
     }
-    said = (
-        f"{subject}: exchanging two variables moves the answer by {with_interval(told)} logits "
-        f"({told['n']:,} pairs)"
-    )
+    said = moves
     # Of several layers each is named at a level that holds for all of them together.
     kept, moved = (
-        [row["layer"] for row in split_at(at[cell].values(), 0.5)[0]] for cell in ("names", "place")
+        [row["layer"] for row in split_at(at[cell].values(), 0.5)[0] if not why_no_verdict(row)]
+        for cell in ("names", "place")
     )
     if kept:
         said += (
@@ -107,4 +126,4 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
         )
     else:
         said += "; those of where the model answers do so surely at no layer before the last"
-    return f"{said}{standing(told)}."
+    return f"{said}."

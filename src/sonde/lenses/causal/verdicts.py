@@ -24,6 +24,9 @@ NOTICEABLE = 0.01
 loss a little, that of untrained weights too."""
 
 USED, BETWEEN, HELD, NEITHER, OPEN = "used", "between", "held", "neither", "open"
+UNTOLD, UNMEASURED = "untold", "unmeasured"
+"""Of what allows a verdict: it may cost as much as counts, or less; and what was not held against all that it
+should be."""
 
 UNIFORM, WIDE, PERMUTED, DONORS, CONTROL_TASK = "uniform", "as_wide", "permuted", "donors", "control_task"
 
@@ -111,7 +114,7 @@ def concluded(
     if found != USED:
         return found, why
     if before is None:
-        return OPEN, "an earlier version kept no surprisal that its cost could be held against"
+        return UNMEASURED, "an earlier version kept no surprisal that its cost could be held against"
     if why := why_no_verdict(bits):
         return OPEN, why
     least = NOTICEABLE * before["value"]
@@ -119,7 +122,7 @@ def concluded(
         return HELD, ""
     names = required(excess)
     if not names or p_adjusted is None:
-        return OPEN, "it was not held against all of its controls"
+        return UNMEASURED, "it was not held against all of its controls"
     if why := next(filter(None, (why_no_verdict(excess[name]) for name in names)), ""):
         return OPEN, why
     labels = [excess[name]["value"] for name in (DONORS, CONTROL_TASK, PERMUTED) if name in names]
@@ -127,7 +130,7 @@ def concluded(
         return USED, ""
     if bits["ci_low"] >= least:
         return BETWEEN, ""
-    return OPEN, (
+    return UNTOLD, (
         f"it costs {bits['ci_low']:.3f} to {bits['ci_high']:.3f} bits per subword, and {least:.3f}, "
         f"{100 * NOTICEABLE:.0f} % of the model's surprisal, would count as use"
     )
@@ -137,7 +140,7 @@ def _probed(gains: Mapping[str, Row]) -> tuple[str, str]:
     """Whether a probe surely finds a property."""
     common = gains.get("majority")
     if common is None:
-        return OPEN, "no probe could be held against the commonest class"
+        return UNMEASURED, "no probe could be held against the commonest class"
     for name, row in gains.items():
         if why := why_no_verdict(row):
             return OPEN, why

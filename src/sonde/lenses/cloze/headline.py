@@ -51,7 +51,7 @@ def _pairs(scores: pl.DataFrame) -> Iterator[str]:
 
 def _table(rows: pl.DataFrame, *about: Column, controls: pl.DataFrame | None = None) -> list[str]:
     """A line a row: what it is about, its share with the interval, what it rests on, and the best control."""
-    rests = rests_on("libraries")
+    rests = rests_on("library", "libraries")
     beside = Column(
         title=rests.title,
         value=lambda row: rests.cell(row).text + ("" if controls is None else _best_control(controls, row)),

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from sonde.results.formats import counted
+
 AT_END, AT_EDGE = "best_at_end", "rate_at_edge"
 """Metrics of a training, 1 or 0: validation was best after the last epoch of the longest setting that was
 tried, and the rate that it chose is the smallest or the largest of those tried, or the only one."""
@@ -45,7 +47,7 @@ def _enough(rows: pl.DataFrame) -> Iterator[str]:
     shown = {AT_END: "best after its last epoch", AT_EDGE: "best at the edge of its rates"}
     for (who,), part in _by_method(rows.filter(pl.col("metric").is_in(list(shown)))):
         said = [
-            f"{words} in {int(held.sum())} of {len(held)} trainings"
+            f"{words} in {int(held.sum())} of {counted(len(held), 'training')}"
             for metric, words in shown.items()
             if (held := part.filter(pl.col("metric") == metric)["value"]).sum()
         ]
@@ -56,7 +58,7 @@ def _collapsed(rows: pl.DataFrame) -> Iterator[str]:
     told = (pl.col("metric") == "commonest_answer") & (pl.col("split") == "test")
     for (who,), part in _by_method(rows.filter(told)):
         if lost := int((part["value"] >= COLLAPSED).sum()):
-            yield f"{who} in {lost} of {part.height} trainings"
+            yield f"{who} in {lost} of {counted(part.height, 'training')}"
 
 
 def _by_method(rows: pl.DataFrame) -> Iterator[tuple[tuple[object, ...], pl.DataFrame]]:

@@ -20,6 +20,7 @@ from sonde.models import Capabilities, ModelSpec
 from sonde.models._resolve import behind_a_server
 from sonde.models._server import Reply, serving
 from sonde.results.dimensions import dimensions_are
+from sonde.results.formats import counted
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.results.words import figures, standing
@@ -87,7 +88,7 @@ class Prompting(LensDefaults):
                 f"{model} lists names of {language} APIs: top-1 accuracy {figures(first, 100)} %, "
                 f"among 20 {figures(listed, 100)} % ({figures(lenient, 100)} % read leniently); "
                 f"refused {figures(refused, 100)} %, nothing read of {figures(unread, 100)} % "
-                f"(n={first['n']}, {first['n_clusters']} libraries){standing(first)}"
+                f"(n={first['n']}, {counted(first['n_clusters'], 'library', 'libraries')}){standing(first)}"
             )
 
 

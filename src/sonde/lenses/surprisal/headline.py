@@ -11,16 +11,16 @@ from sonde.lenses.surprisal.preferences import PREFERRED
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
 from sonde.results.extremes import describe_ends
 from sonde.results.formats import PERCENT, Interval, Number
-from sonde.results.memory import CHANGE, PERIOD, in_words, memory_seen
+from sonde.results.memory import CHANGE, PERIOD, describe_memory
 from sonde.results.tables import Column, Table, rests_on
-from sonde.results.words import figures
+from sonde.results.words import figures, standing, too_little
 
 _ROWS = 10
 _COLUMNS = (
     Column(title="Construct", value="construct"),
     Column(title="Bits", format=Number()),
     Column(title="95 % interval", format=Interval(missing="")),
-    rests_on("clusters"),
+    rests_on("cluster"),
 )
 
 _SCORED = {"pll": "bits of pseudo-log-likelihood per subword", "infill": "bits per subword that it fills in"}
@@ -32,7 +32,7 @@ _PAIRED = (
     Column(title="95 % interval", format=Interval(digits=1, scale=100, missing="")),
     Column(title="Best control", value="best"),
     Column(title="% by it", value="reached", format=PERCENT),
-    rests_on("clusters"),
+    rests_on("cluster"),
 )
 
 
@@ -95,8 +95,9 @@ def _of_times(scores: pl.DataFrame) -> Iterator[str]:
         yield ""
         yield (
             f"Newer {language} code less older code of the same kind for {model}: "
-            f"{figures(change, digits=2, sign='+')} bits per subword"
+            f"{figures(change, digits=2, sign='+')} bits per subword{standing(change)}"
         )
         for row in beyond:
-            yield f"  less the same with random weights: {figures(row, digits=2, sign='+')}"
-        yield f"  {in_words(memory_seen(change, beyond[0] if beyond else None))}"
+            yield f"  less the same with random weights: {figures(row, digits=2, sign='+')}{standing(row)}"
+        if not any(map(too_little, (change, *beyond))):
+            yield f"  {describe_memory(change, beyond[0] if beyond else None)}"

@@ -18,7 +18,7 @@ from sonde.report._shared.run import RunData
 from sonde.report._shared.title import PlainTitle, titles
 from sonde.results.formats import COUNT, Number, WithInterval
 from sonde.results.tables import Column
-from sonde.results.words import plain_words
+from sonde.results.words import NO_DIFFERENCE, TOO_LITTLE, plain_words
 
 JOINED = "joined"
 """Public name of the section, and of its group on the page."""
@@ -35,9 +35,9 @@ _READS = {
     ABOVE: "better",
     BELOW: "worse",
     SLIGHT: "apart by less than matters",
-    LEVEL: "not told apart",
+    LEVEL: NO_DIFFERENCE,
     ALONE: "no control",
-    OPEN: "no verdict",
+    OPEN: TOO_LITTLE,
 }
 
 
@@ -101,12 +101,14 @@ def _sentences(
             and any(offered[lens].question.lower for lens in row.cells)
         ]
         if not both:
-            yield f"{who}: {len(some)} constructs that two lenses or more speak of ({len(lenses)} lenses)."
+            number = f"{len(some)} construct{'s' * (len(some) != 1)}"
+            yield f"{who}: {number} that two lenses or more speak of ({len(lenses)} lenses)."
             continue
         found = [plain_words(row.construct) for row in both if _inside_yet_unsure(row, offered)]
         named = f" ({', '.join(found)})" if found else ""
         yield (
-            f"{who}: of {len(both)} constructs that have {' and '.join(unsure)} beside "
+            f"{who}: of {len(both)} construct{'s' * (len(both) != 1)} that "
+            f"{'has' if len(both) == 1 else 'have'} {' and '.join(unsure)} beside "
             f"{' or '.join(inside)}, {len(found)} {'is' if len(found) == 1 else 'are'} found inside while "
             f"the model is less sure than usual{named}."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +18,14 @@ from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData
 from sonde.report._shared.title import PlainTitle, titles
 from sonde.results.dimensions import in_words
-from sonde.results.formats import COUNT, WithInterval
+from sonde.results.formats import COUNT, WithInterval, join_names
 from sonde.results.over_models import FEWEST, Correlation, lineage_of, rank_correlation
 from sonde.results.tables import Column, Table, itself
-from sonde.results.words import plain_words
+from sonde.results.words import NO_DIFFERENCE, TOO_LITTLE, in_brackets, plain_words, would_be_found
 from sonde.store.rundir import slug
+
+_SHOWN = 3
+"""Numbers without a verdict that a sentence names."""
 
 OVER_MODELS = "over_models"
 """Public name of the section, and of its group on the page."""
@@ -143,16 +147,30 @@ def _sentences(pairs: Sequence[_Pair]) -> Iterator[str]:
     for outcome in dict.fromkeys(id(pair.outcome) for pair in pairs):
         some = [pair for pair in pairs if id(pair.outcome) == outcome]
         about = f"{some[0].outcome.name} ({spelled(some[0].outcome.language)})"
-        why = next((pair.found.why for pair in some if pair.found.why), "")
-        if why:
-            yield f"{about}: {len(some)} numbers are held against it; no verdict: {why}."
+        numbers = f"{len(some)} number{'s' * (len(some) != 1)}"
+        flat = [pair.measure.name for pair in some if not np.isfinite(pair.found.value)]
+        some = [pair for pair in some if np.isfinite(pair.found.value)]
+        judged = [pair for pair in some if not pair.found.why]
+        few = [pair for pair in some if pair.found.why]
+        if flat:
+            yield f"{about}: no rank correlation with {join_names(flat)}, since one of both does not vary."
+        if not some:
             continue
-        told = [pair for pair in some if pair.found.low > 0 or pair.found.high < 0]
+        if not judged:
+            shown = "; ".join(f"{pair.measure.name} {_figures(pair.found)}" for pair in few[:_SHOWN])
+            more = "; …" * (len(few) > _SHOWN)
+            yield f"{about}: {TOO_LITTLE} on {numbers} ({few[0].found.why}): {shown}{more}."
+            continue
+        told = [pair for pair in judged if pair.found.low > 0 or pair.found.high < 0]
         named = "; ".join(f"{pair.measure.name} {_figures(pair.found)}" for pair in told)
+        level = [pair.found.detectable for pair in judged if pair not in told]
+        reach = would_be_found(max(level, default=math.nan), digits=2)
+        rest = [f"{NO_DIFFERENCE} in {len(level)}{in_brackets(reach)}"] if level else []
+        rest += [f"{TOO_LITTLE} in {len(few)} ({few[0].found.why})"] if few else []
         yield (
-            f"{about}: of {len(some)} numbers, {len(told) or 'none'} rank{'s' * (len(told) == 1)} the models "
+            f"{about}: of {numbers}, {len(told) or 'none'} rank{'s' * (len(told) <= 1)} the models "
             f"as fine-tuning does, or the other way round, with an interval that excludes 0"
-            f"{f' ({named})' if named else ''}."
+            f"{f' ({named})' if named else ''}{''.join(f'; {one}' for one in rest)}."
         )
 
 
@@ -167,8 +185,9 @@ def _lineages(pairs: Sequence[_Pair]) -> str:
     counts = sorted({pair.found.lineages for pair in pairs})
     among = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return (
-        f"{among} lineages of models: two names are of one lineage where only the step, the revision or the "
-        "rounding of the weights differs. Whether two names share their training otherwise is not known."
+        f"{among} lineage{'s' * (among != '1')} of models: two names are of one lineage where only the step, "
+        "the revision or the rounding of the weights differs. Whether two names share their training "
+        "otherwise is not known."
     )
 
 
@@ -184,7 +203,7 @@ def _table(pairs: Sequence[_Pair]) -> Table:
             "ci_high": pair.found.high,
             "models": pair.found.models,
             "lineages": pair.found.lineages,
-            "why": f"no verdict: {pair.found.why}" if pair.found.why else None,
+            "why": pair.found.why or None,
         }
         for pair in pairs
     ]

@@ -15,7 +15,7 @@ from sonde.report._shared.run import RunData
 from sonde.report._shared.title import Tile, Top
 from sonde.results.findings import Finding, dimension_names, findings, metric_words, sentence
 from sonde.results.verdict import verdict_allowed
-from sonde.results.words import digits_of, plain_words
+from sonde.results.words import TOO_LITTLE, digits_of, plain_words
 
 PREFIX = "numbers_"
 """Before the name of a lens: the public name of its section."""
@@ -158,5 +158,6 @@ def _standing(rows: pl.DataFrame) -> list[str]:
     numbers = "number" if len(own) == 1 else "numbers"
     return [
         f"The lens has {count(len(own))} {numbers}. {which} rest{'s' * (firm <= 1)} on enough independent "
-        "code for a verdict; the others are shown, and nothing may be concluded from them alone."
+        f"code for a verdict: of {'all' if not firm else 'the others'} there is {TOO_LITTLE}, and their "
+        "estimates alone are shown."
     ]

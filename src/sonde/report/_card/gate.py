@@ -17,6 +17,7 @@ from sonde.report._shared.run import RunData
 from sonde.results.changes import OUTCOMES
 from sonde.results.least import amount, is_difference, least_size
 from sonde.results.verdict import why_no_verdict
+from sonde.results.words import TOO_LITTLE
 
 _MEASURED = frozenset(
     ("value", "ci_low", "ci_high", "ci_method", "n", "n_clusters", "effective_clusters", "n_eff", "seeds")
@@ -79,7 +80,8 @@ def _outcome(
 ) -> RequirementOutcome:
     why = why_no_verdict(number.model_dump())
     if why:
-        said = f"no verdict, {why} (required: {required(bound, threshold)}{f', {origin}' if origin else ''})"
+        asked = f"required: {required(bound, threshold)}{f', {origin}' if origin else ''}"
+        said = f"{TOO_LITTLE}, {why} ({asked})"
         return RequirementOutcome(number=number, bound=bound, threshold=threshold, met=False, why=said)
     found = getattr(number, bound)
     met = found >= threshold if bound == "ci_low" else found <= threshold

@@ -1,1 +1,1 @@
-"""The page of a comparison: what got better, what got worse, what cannot be told."""
+"""The page of a comparison: what got better, what got worse, where no difference was found."""

@@ -20,7 +20,7 @@ from sonde.results.changes import (
     unit_of,
     with_words,
 )
-from sonde.results.formats import COUNT, Number
+from sonde.results.formats import COUNT, Number, counted
 from sonde.results.tables import Column, Table
 from sonde.results.words import plain_words
 from sonde.store.rundir import slug
@@ -115,7 +115,7 @@ def _first(compared: ReadComparison, rows: pl.DataFrame) -> ComparisonSection:
         figure=Figure(
             answer="\n".join(sentences(compared)),
             charts=list(_charts("compared_overview", best, several=compared.several)),
-            table=table(f"{best.height:,} numbers", best, several=compared.several),
+            table=table(counted(best.height, "number"), best, several=compared.several),
         ),
     )
 
@@ -129,7 +129,7 @@ def _of_lens(lens: str, model: str, rows: pl.DataFrame) -> ComparisonSection:
     rest = pl.concat([changed(rows, name) for name in ("slight", "undecided", "alike")])
     every = pl.concat([shown, rest])
     kept = (
-        f"{every.height:,} numbers"
+        counted(every.height, "number")
         if every.height <= TABLE_ROWS
         else (f"The first {TABLE_ROWS:,} of {every.height:,} numbers; comparison.parquet has all of them")
     )
@@ -155,17 +155,17 @@ def _nothing_found(rows: pl.DataFrame) -> str:
         return (
             f"Too little data for a verdict on any number of this lens ({why}); the table has the estimates."
         )
-    of = (
-        f"Of the {told:,} numbers of this lens that allow a verdict none"
-        if open_ones.height
-        else "Nothing of this lens"
-    )
-    found = (
-        f"{of} differs by as much as matters; {slight:,} differ{'s' * (slight == 1)} by less."
-        if slight
-        else f"{of} differs by more than chance allows; the table says what would have been found."
-    )
-    return f"{found} {open_ones.height:,} more rest on too little data." if open_ones.height else found
+    few = open_ones.height
+    if told == 1:
+        of = f"The one number of this lens{' that allows a verdict' if few else ''} does not differ"
+    else:
+        of = f"Of the {told:,} numbers of this lens{' that allow a verdict' if few else ''} none differs"
+    if slight:
+        less = "it differs" if told == 1 else f"{slight:,} differ{'s' * (slight == 1)}"
+        found = f"{of} by as much as matters; {less} by less."
+    else:
+        found = f"{of} by more than chance allows; the table says what would have been found."
+    return f"{found} {few:,} more rest{'s' * (few == 1)} on too little data." if few else found
 
 
 def _charts(name: str, rows: pl.DataFrame, *, several: bool) -> Iterator[Chart]:
@@ -221,7 +221,7 @@ def _moved(rows: pl.DataFrame, *, several: bool) -> Iterator[ComparisonSection]:
             "These are the ends of a distribution, shown to be looked at, and no findings.",
             figure=Figure(
                 table=Table(
-                    summary=f"{own.height:,} {of}s",
+                    summary=counted(own.height, of),
                     columns=[
                         *([Column(title="Model", value="model")] if several else []),
                         Column(title="Lens", value="lens"),
@@ -252,9 +252,10 @@ def _alone(rows: Sequence[Mapping[str, Any]]) -> ComparisonSection:
         title="What could not be compared",
         caption="Two numbers are compared only where inputs, definitions, modes and poolings are the same.",
         figure=Figure(
-            answer=f"{total:,} numbers stand on one side alone, or are not the same on both.",
+            answer=f"{counted(total, 'number')} {'stands' if total == 1 else 'stand'} on one side alone, or "
+            f"{'is' if total == 1 else 'are'} not the same on both.",
             table=Table(
-                summary=f"{len(rows):,} reasons",
+                summary=counted(len(rows), "reason"),
                 columns=[
                     Column(title="Model", value="model"),
                     Column(title="Lens", value="lens"),

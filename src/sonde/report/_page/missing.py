@@ -12,6 +12,7 @@ from sonde.report._shared.numbers import count, spelled
 from sonde.report._shared.reasons import by_reason
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import REASON, dimension
+from sonde.results.formats import counted
 from sonde.results.scores import LEFT_OUT
 from sonde.results.verdict import ENOUGH_CLUSTERS, ENOUGH_SEEDS, why_no_verdict
 from sonde.results.words import plain_words
@@ -91,7 +92,8 @@ def _without_verdict(run: RunData) -> Iterator[Missing]:
     lacks: defaultdict[str, Counter[str]] = defaultdict(Counter)
     totals: Counter[str] = Counter()
     columns = ["lens", "value", "ci_low", "ci_high", "ci_method", "n_clusters", "effective_clusters", "n_eff"]
-    own = run.every_score.filter(pl.col("control").is_null()).select(*columns, "seeds")
+    is_number = pl.col("control").is_null() & (pl.col("metric") != LEFT_OUT)
+    own = run.every_score.filter(is_number).select(*columns, "seeds")
     for row in own.iter_rows(named=True):
         totals[row["lens"]] += 1
         if why := why_no_verdict(row):
@@ -100,7 +102,7 @@ def _without_verdict(run: RunData) -> Iterator[Missing]:
         for kind, number in kinds.most_common():
             why, remedy = _LACKS[kind]
             remedy = remedy.format(lens=lens)
-            what = f"{count(number)} of the {count(totals[lens])} numbers of the lens {plain_words(lens)}"
+            what = f"{count(number)} of the {counted(totals[lens], 'number')} of the lens {plain_words(lens)}"
             yield Missing(what=what, why=why, remedy=remedy)
 
 

@@ -5,16 +5,19 @@ Whether it may be called a finding is decided by `sonde.results.verdict.why_no_v
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
+from sonde.results.detectable import detectable_apart, detectable_of
 from sonde.results.dimensions import dimensions_are
 from sonde.results.extremes import widen
 from sonde.results.least import amount, least_size
 from sonde.results.verdict import why_no_verdict
+from sonde.results.words import NO_DIFFERENCE, TOO_LITTLE
 
 Row = Mapping[str, Any]
 
@@ -24,9 +27,9 @@ VERDICTS = {
     ABOVE: "better than its control",
     BELOW: "worse than its control",
     SLIGHT: "differs from its control by less than matters",
-    LEVEL: "cannot be told from its control",
+    LEVEL: f"{NO_DIFFERENCE} from its control",
     ALONE: "a number without a control",
-    OPEN: "no verdict",
+    OPEN: TOO_LITTLE,
 }
 """What a row of the first screen may conclude, as it is said in few words."""
 
@@ -34,7 +37,7 @@ WHERE = {
     ABOVE: "above",
     BELOW: "below",
     SLIGHT: "apart by less than matters from",
-    LEVEL: "not told from",
+    LEVEL: f"{NO_DIFFERENCE} from",
 }
 """Where a number lies beside its control, of which it is not known whether more is better."""
 
@@ -92,6 +95,7 @@ class HeldAgainst:
         gain: The paired difference to it.
         kind: What may be concluded, a key of `VERDICTS`.
         why: Why nothing may; empty where something may.
+        among: Of how many controls it is the best.
     """
 
     row: Row
@@ -99,6 +103,14 @@ class HeldAgainst:
     gain: Row | None
     kind: str
     why: str
+    among: int = 1
+
+    @property
+    def detectable(self) -> float:
+        """The difference that would have been found; NaN where it is not known."""
+        if self.gain is not None:
+            return detectable_of(self.gain, self.among)
+        return math.nan if self.control is None else detectable_apart(self.row, self.control)
 
 
 def compared(rows: Sequence[Row], question: LensQuestion) -> HeldAgainst | None:
@@ -122,8 +134,9 @@ def compared(rows: Sequence[Row], question: LensQuestion) -> HeldAgainst | None:
     paired = [one for one in beside if gains[one["control"]] is not None]
     control = max(paired or beside, key=lambda one: sign * one["value"], default=None)
     gain = None if control is None else gains[control["control"]]
-    kind, why = concluded(row, control, gain, lower=question.lower, among=len(paired or beside))
-    return HeldAgainst(row, control, gain, kind, why)
+    among = len(paired or beside)
+    kind, why = concluded(row, control, gain, lower=question.lower, among=among)
+    return HeldAgainst(row, control, gain, kind, why, among)
 
 
 def _gain(rows: Iterable[Row], metric: str, control: str, paired: str) -> Row | None:

@@ -5,6 +5,7 @@ The page's first screen, the terminal and a notebook say the same rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,8 +29,17 @@ from sonde.report._shared.against import (
 from sonde.report._shared.asked import label_of
 from sonde.report._shared.numbers import interval, number, spelled, with_interval
 from sonde.report._shared.run import RunData
-from sonde.results.findings import findings, metric_words
-from sonde.results.words import digits_of, plain_words
+from sonde.results.findings import Finding, findings, metric_words
+from sonde.results.formats import counted
+from sonde.results.words import (
+    NO_DIFFERENCE,
+    TOO_LITTLE,
+    digits_of,
+    in_brackets,
+    in_figures,
+    plain_words,
+    would_be_found,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +85,10 @@ class LensAnswer:
 
     def line(self) -> str:
         """The answer as the terminal prints it."""
-        n, clusters = self.row["n"], self.clusters
+        n, clusters = self.row["n"], counted(self.row["effective_clusters"], "effective cluster")
         about = " ".join(filter(None, (self.model, f"on {self.language}" if self.language else "")))
         difference = f"; difference {self.difference}" if self.difference else ""
-        return (
-            f"{plain_words(self.lens)}, {about}: {self.verdict}{difference} "
-            f"(n={n:,}, {clusters} effective clusters)"
-        )
+        return f"{plain_words(self.lens)}, {about}: {self.verdict}{difference} (n={n:,}, {clusters})"
 
     @property
     def difference(self) -> str:
@@ -140,7 +147,7 @@ def _answer(run: RunData, lens: str, question: LensQuestion, tasks: Sequence[Hel
     several = len(tasks) > 1
     task = label_of(row["task"])
     verdict = (
-        f"{_tally(question, tasks)} {_middle(question, middle, task, words, scale)}"
+        f"{_tally(question, tasks, scale)} {_middle(question, middle, task, words, scale)}"
         if several
         else sentence_of(question, middle, words, scale)
     )
@@ -165,7 +172,7 @@ def _ahead(one: HeldAgainst) -> float:
     return one.row["value"] - (0.0 if one.control is None else one.control["value"])
 
 
-def _tally(question: LensQuestion, tasks: Sequence[HeldAgainst]) -> str:
+def _tally(question: LensQuestion, tasks: Sequence[HeldAgainst], scale: float) -> str:
     """How many tasks end how, each by its own interval."""
     held = {kind: sum(one.kind == kind for one in tasks) for kind in VERDICTS}
     parts = [f"beat the best control in {held[ABOVE]} of {len(tasks)} tasks"]
@@ -174,32 +181,35 @@ def _tally(question: LensQuestion, tasks: Sequence[HeldAgainst]) -> str:
         for kind, words in (
             (BELOW, "lose in"),
             (SLIGHT, "differ from it by less than matters in"),
-            (LEVEL, "cannot be told from it in"),
+            (LEVEL, f"{NO_DIFFERENCE} in"),
             (ALONE, "have none in"),
-            (OPEN, "allow no verdict in"),
+            (OPEN, f"{TOO_LITTLE} in"),
         )
         if held[kind]
     ]
-    return f"{question.subject} {', '.join(parts)}."
+    level = [one.detectable for one in tasks if one.kind == LEVEL]
+    most = max((size for size in level if math.isfinite(size)), default=math.nan)
+    told = would_be_found(most, scale, 1 if scale == 100 else 2, " points" if scale == 100 else "")
+    each = " in each" if told and len(level) > 1 else ""
+    return f"{question.subject} {', '.join(parts)}{in_brackets(f'{told}{each}')}."
 
 
 def sentence_of(question: LensQuestion, one: HeldAgainst, control: str, scale: float) -> str:
     own, *other = _figures(one, scale)
+    digits = 1 if question.share else 2
     subject = question.subject_of(one.row)
     # A share is of something; bits stand before what they are counted by.
     of = " of " if question.share else " "
     if one.control is None:
         said = f"{subject}: {own}{of}{question.measure}"
-        return f"{said}; no verdict: {one.why}" if one.why else f"{said}, and no control to hold it against"
+        return f"{said}; {TOO_LITTLE}: {one.why}" if one.why else f"{said}, and no control to hold it against"
     against = f"{own} against {other[0]}{of}{question.measure}"
     if one.why:
-        return f"No verdict on {subject.lower()} against {control} ({one.why}): {against}"
-    verb = {
-        ABOVE: "beat",
-        BELOW: "lose to",
-        SLIGHT: "differ by less than matters from",
-        LEVEL: "cannot be told from",
-    }[one.kind]
+        return f"Too little data on {subject.lower()} against {control} ({one.why}): {against}"
+    if one.kind == LEVEL:
+        told = would_be_found(one.detectable, scale, digits, " points" if question.share else "")
+        return f"No difference found between {subject.lower()} and {control}{in_brackets(told)}: {against}"
+    verb = {ABOVE: "beat", BELOW: "lose to", SLIGHT: "differ by less than matters from"}[one.kind]
     return f"{subject} {verb} {control}: {against}"
 
 
@@ -207,7 +217,7 @@ def _middle(question: LensQuestion, one: HeldAgainst, task: str, control: str, s
     """The task in the middle of several, in a few words."""
     own, *other = _figures(one, scale)
     against = f" against {other[0]} by {control}" if other else ""
-    why = f" (no verdict: {one.why})" if one.why else ""
+    why = in_brackets(f"{TOO_LITTLE}: {one.why}" if one.why else "")
     return f"Middle task, {task}: {own}{' of ' if question.share else ' '}{question.measure}{against}{why}"
 
 
@@ -228,29 +238,52 @@ def _found(run: RunData, lens: str) -> list[LensAnswer]:
     rows = run.every_score.filter(pl.col("lens") == lens)
     said: list[LensAnswer] = []
     for finding in findings(rows):
-        row = finding.row
-        control = max(finding.controls, key=lambda one: one["value"], default=None)
-        # Whether more or less of it is better is not known: the row says where it lies, and judges nothing.
-        kind, why = concluded(finding.judged, control, None, lower=False)
-        words = "" if control is None else plain_words(control["control"])
-        where = WHERE.get(kind, "")
-        measure = metric_words(row)
+        row, one = finding.row, held_against(finding)
         said.append(
             LensAnswer(
                 lens=lens,
                 model=_shown(run, row),
                 language=spelled(plain_words(row["language"])),
                 row=row,
-                control=control,
+                control=one.control,
                 gain=None,
-                kind=OPEN if why else ALONE if control is None else LEVEL if kind == LEVEL else kind,
-                verdict=f"{measure[:1].upper()}{measure[1:]}: "
-                + (f"no verdict, {why}" if why else f"{where} {words}" if where else "no control beside it"),
+                kind=one.kind,
+                verdict=sentence_of_finding(finding, one),
                 scale=1.0,
                 digits=digits_of(row),
             )
         )
     return said
+
+
+def held_against(finding: Finding) -> HeldAgainst:
+    """Hold a finding against the highest of its controls, by the interval that holds for the one chosen."""
+    control = max(finding.controls, key=lambda one: one["value"], default=None)
+    # Whether more or less of it is better is not known: it is said where it lies, never whether that is good.
+    held = concluded(finding.judged, control, None, lower=False)
+    return HeldAgainst(finding.judged, control, None, *held)
+
+
+def sentence_of_finding(finding: Finding, one: HeldAgainst) -> str:
+    """Say what may be concluded of a number of which no lens declares whether more is better.
+
+    Args:
+        finding: The number that speaks for the lens.
+        one: The same, as `held_against` gives it.
+    """
+    measure = metric_words(finding.row)
+    control = "" if one.control is None else f" {plain_words(one.control['control'])}"
+    figures = in_figures(finding.row)
+    if one.control is not None:
+        figures += f" against {in_figures(one.control)}"
+    if one.why:
+        said = f"{TOO_LITTLE} ({one.why}): {figures}{' by' * bool(control)}{control}"
+    elif one.kind == LEVEL:
+        told = would_be_found(one.detectable, digits=digits_of(one.row))
+        said = f"{WHERE[LEVEL]}{control}{in_brackets(told)}: {figures}"
+    else:
+        said = f"{WHERE[one.kind]}{control}: {figures}" if control else f"{figures}; no control beside it"
+    return f"{measure[:1].upper()}{measure[1:]}: {said}"
 
 
 def _shown(run: RunData, row: Row) -> str:

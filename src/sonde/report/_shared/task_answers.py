@@ -11,20 +11,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from sonde.report._shared.against import (
-    WHERE,
-    HeldAgainst,
-    LensQuestion,
-    Row,
-    compared,
-    concluded,
-)
-from sonde.report._shared.answers import sentence_of
+from sonde.report._shared.against import HeldAgainst, LensQuestion, Row, compared
+from sonde.report._shared.answers import held_against, sentence_of, sentence_of_finding
 from sonde.report._shared.run import RunData
 from sonde.report._shared.title import titles
-from sonde.results.findings import Finding, findings, metric_words
+from sonde.results.findings import Finding, findings
 from sonde.results.layers import LayerAccount, account_layers
-from sonde.results.words import plain_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +80,9 @@ def _declared_sentence(question: LensQuestion, one: HeldAgainst) -> str:
 
 
 def _found(finding: Finding) -> TaskAnswer:
-    control = max(finding.controls, key=lambda one: one["value"], default=None)
-    # Whether more or less of it is better is not known: it is said where it lies, never whether that is good.
-    held = concluded(finding.judged, control, None, lower=False)
-    one = HeldAgainst(finding.row, control, None, *held)
-    where = WHERE.get(one.kind, "")
-    said = f"{where} {plain_words(control['control'])}" if control and where else "no control beside it"
-    measure = metric_words(one.row)
-    verdict = f"{measure[:1].upper()}{measure[1:]}: {f'no verdict, {one.why}' if one.why else said}"
-    return dataclasses.replace(_answer(one, verdict), among=finding.among, tied=finding.tied)
+    one = held_against(finding)
+    answer = _answer(one, sentence_of_finding(finding, one))
+    return dataclasses.replace(answer, row=finding.row, among=finding.among, tied=finding.tied)
 
 
 def _answer(one: HeldAgainst, verdict: str) -> TaskAnswer:

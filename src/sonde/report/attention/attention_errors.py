@@ -14,9 +14,10 @@ from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.attention._scores import LENS, RELATION, SNIPPET, with_subject
 from sonde.results.dimensions import dimension
 from sonde.results.extremes import count_compared, describe_extreme, find_extreme
-from sonde.results.formats import Count, WithInterval
+from sonde.results.formats import Count, WithInterval, join_names
 from sonde.results.tables import Column
 from sonde.results.verdict import why_no_verdict
+from sonde.results.words import TOO_LITTLE
 
 _STAGE = f"{LENS}.1"
 _EXAMPLES = 2
@@ -101,7 +102,9 @@ def _answer(rows: pl.DataFrame) -> str:
         found = find_extreme(pooled, of_one_whole=True)
         if found is None:
             why = next(filter(None, map(why_no_verdict, pooled)), "there is only one")
-            said.append(f"{subject}: no verdict on which kind of word the best heads pick instead: {why}.")
+            shares = join_names([f"{row['what']} {with_interval(row, 100, 1)} %" for row in pooled])
+            of = "which kind of word the best heads pick instead"
+            said.append(f"{subject}: {TOO_LITTLE} on {of} ({why}): {shares}.")
             continue
         clause = describe_extreme(
             found,
@@ -111,7 +114,8 @@ def _answer(rows: pl.DataFrame) -> str:
             end="top",
         )
         of = count_compared(found, "kinds of word")
-        said.append(f"{subject}: over {count(misses)} misses of the best heads, of {of}, {clause}.")
+        over = f"{count(misses)} miss{'es' * (misses != 1)}"
+        said.append(f"{subject}: over {over} of the best heads, of {of}, {clause}.")
     return "\n".join(said)
 
 
@@ -121,9 +125,9 @@ def _pooled(rows: pl.DataFrame, misses: int) -> list[dict[str, Any]]:
     pooled = rows.sort("n", descending=True, maintain_order=True).group_by("what", maintain_order=True)
     return pooled.agg(
         (pl.col("value") * share).sum(),
-        # A share that has no interval may be anything.
-        (pl.col("ci_low").fill_null(0.0) * share).sum(),
-        (pl.col("ci_high").fill_null(1.0) * share).sum(),
+        # A share that has no interval may be anything, and where none has one nothing is known.
+        pl.when(pl.col("ci_low").is_not_null().any()).then((pl.col("ci_low").fill_null(0.0) * share).sum()),
+        pl.when(pl.col("ci_high").is_not_null().any()).then((pl.col("ci_high").fill_null(1.0) * share).sum()),
         pl.col("n").sum(),
         pl.when(pl.col("n_eff").is_not_null().all()).then(pl.col("n_eff").sum()),
         pl.col("effective_clusters", "n_clusters", "df", "seeds", "ci_method").first(),

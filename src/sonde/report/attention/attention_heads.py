@@ -9,11 +9,10 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import specification, written
-from sonde.report._shared.numbers import count
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.attention._scores import FOLLOWED, LENS, best_of, with_subject
-from sonde.results.formats import COUNT, PERCENT
+from sonde.results.formats import COUNT, PERCENT, counted
 from sonde.results.tables import Column
 
 _LABELLED_HEADS = 6
@@ -96,8 +95,9 @@ def _spec(rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> dict[st
 def _answer(parts: dict[tuple[object, ...], pl.DataFrame]) -> str:
     """How many relations heads follow; no cell has an interval, so that none is named."""
     return "\n".join(
-        f"{subject}: the {count(part.height)} heads follow {part['label'].n_unique()} relations, each head "
-        "the one that it finds most of on validation."
+        f"{subject}: {counted(part.height, 'head')} follow{'s' * (part.height == 1)} "
+        f"{counted(part['label'].n_unique(), 'relation')}, each head the one that it finds most of on "
+        "validation."
         for (subject,), part in parts.items()
     )
 

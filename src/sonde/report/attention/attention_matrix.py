@@ -12,7 +12,7 @@ from sonde.report._shared.numbers import count
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.attention._scores import BY_HEAD, LENS, best_of, head_name, with_subject
-from sonde.results.formats import COUNT, PERCENT
+from sonde.results.formats import COUNT, PERCENT, counted
 from sonde.results.tables import Column
 
 _MOST_HEADS = 192
@@ -109,9 +109,10 @@ def _spec(rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> dict[st
 def _answer(subject: str, rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> str:
     """How the relations are dealt over the heads."""
     several = sum(len(relations) > 1 for relations in best.values())
+    heads, relations = counted(_heads(rows), "head"), counted(sum(map(len, best.values())), "relation")
     return (
-        f"{subject}: {len(best)} of {count(_heads(rows))} heads are the chosen one of "
-        f"{count(sum(map(len, best.values())))} relations, {count(several)} of them of several."
+        f"{subject}: {len(best)} of {heads} {'is' if len(best) == 1 else 'are'} the chosen one of "
+        f"{relations}, {count(several)} of them of several."
     )
 
 

@@ -8,12 +8,13 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import by_kind, specification
-from sonde.report._shared.numbers import with_interval
+from sonde.report._shared.numbers import spelled, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.attention._scores import DISTANCE, LENS, MODEL, RELATION, hits
 from sonde.results.dimensions import dimension
 from sonde.results.tables import LANGUAGE, Column, scored
+from sonde.results.words import standing
 
 
 class AttentionOffsets:
@@ -67,18 +68,23 @@ def _answer(run: RunData, rows: pl.DataFrame) -> str:
     for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
         names = part.unique("relation", keep="first")
         near = names.filter(pl.col("distance") == "near").height
-        said.append(f"{language}: {near} near relations, {names.height - near} far ones.")
+        far = names.height - near
+        said.append(
+            f"{spelled(str(language))}: {near} near relation{'s' * (near != 1)}, "
+            f"{far} far one{'s' * (far != 1)}."
+        )
     found = hits(run, by=DISTANCE).filter((pl.col("k") == 1) & (pl.col("metric") == "first_hit"))
     for (subject,), part in found.partition_by("subject", as_dict=True, maintain_order=True).items():
         shares = {
             (row["label"], row["predictor"]): f"{with_interval(row, 100, 1)} %"
             for row in part.iter_rows(named=True)
         }
+        few = {row["label"]: standing(row) for row in part.iter_rows(named=True) if row["predictor"] == MODEL}
         said += [
             f"{subject}, {distance}: best heads {shares[distance, MODEL]}, offset "
-            f"{shares[distance, 'offset']} of first words found at once."
+            f"{shares[distance, 'offset']} of first words found at once{few[distance]}."
             for distance in ("near", "far")
-            if (distance, MODEL) in shares
+            if (distance, MODEL) in shares and (distance, "offset") in shares
         ]
     return "\n".join(said)
 

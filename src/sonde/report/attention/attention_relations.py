@@ -9,15 +9,18 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import row_height, specification
-from sonde.report._shared.numbers import mark
+from sonde.report._shared.numbers import mark, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.attention._scores import HITS, LENS, MODEL, RELATION, gains, hits
-from sonde.results.formats import PERCENT, PERCENT_WITH_INTERVAL
+from sonde.results.formats import PERCENT, PERCENT_WITH_INTERVAL, join_names
 from sonde.results.tables import Column, sized
-from sonde.results.verdict import verdict_allowed
+from sonde.results.verdict import verdict_allowed, why_no_verdict
+from sonde.results.words import TOO_LITTLE, nothing_found_in
 
 _CHARTED = "first_hit"
+_SHOWN = 3
+"""Relations that a sentence names."""
 
 
 class AttentionRelations:
@@ -110,14 +113,30 @@ def _answer(ahead: pl.DataFrame) -> str:
         sure = [row for row in part.iter_rows(named=True) if verdict_allowed(row)]
         won = [row["label"] for row in sure if row["ci_low"] > 0]
         lost = [row["label"] for row in sure if row["ci_high"] < 0]
+        every = f"{part.height} relation{'s' * (part.height != 1)}"
+        if not sure:
+            why = why_no_verdict(part.row(0, named=True))
+            values = join_names([f"{row['label']} {_points(row)}" for row in part.head(_SHOWN).to_dicts()])
+            said.append(
+                f"{subject}: {TOO_LITTLE} on whether the best head is ahead of the baselines in any of "
+                f"{every} ({why}): {values} points{', …' * (part.height > _SHOWN)}."
+            )
+            continue
+        level = [row for row in sure if row["ci_low"] <= 0 <= row["ci_high"]]
+        rest = nothing_found_in(level, 100, 1, " points")
+        rest += [f"{TOO_LITTLE} in {few}"] if (few := part.height - len(sure)) else []
         said.append(
-            f"{subject}: of {len(sure)} relations that allow a verdict, the best head is ahead of the "
-            f"baselines in {len(won)}{_named(won)} and behind in {len(lost)}{_named(lost)}."
+            f"{subject}: of {every}, the best head is ahead of the baselines in {len(won)}{_named(won)} and "
+            f"behind in {len(lost)}{_named(lost)}{''.join(f'; {one}' for one in rest)}."
         )
     return "\n".join(said)
 
 
-def _named(names: list[str], most: int = 3) -> str:
+def _points(row: Mapping[str, Any]) -> str:
+    return with_interval(row, 100, 1)
+
+
+def _named(names: list[str], most: int = _SHOWN) -> str:
     if not names:
         return ""
     return f" ({', '.join(sorted(names)[:most])}{', …' if len(names) > most else ''})"

@@ -8,13 +8,14 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import specification
-from sonde.report._shared.numbers import count, with_interval
+from sonde.report._shared.numbers import count, no_verdict, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.attention._scores import LENS, best_of, with_subject
 from sonde.results.extremes import split_at
 from sonde.results.formats import COUNT
 from sonde.results.tables import Column, scored
+from sonde.results.words import TOO_LITTLE, nothing_found_in
 
 _SINKS = {"sink_first": "first token", "sink_separator": "separators"}
 _HALF = 0.5
@@ -93,18 +94,24 @@ def _sentences(run: RunData, rows: pl.DataFrame) -> list[str]:
         above, below, unclear = split_at(heads, _HALF)
         best = sum((head["layer"], head["head"]) in chosen.get(str(subject), {}) for head in above)
         tail = f" ({count(best)} of them {'is' if best == 1 else 'are'} the chosen head of a relation)"
-        rest = f", and of {count(len(unclear))} it cannot be told" if unclear else ""
+        few = [head for head in unclear if no_verdict(head)]
+        level = [head for head in unclear if not no_verdict(head)]
+        said_of_rest = nothing_found_in(level, 100, 1, " points", among=len(heads))
+        rest = "".join(f"; {one}" for one in said_of_rest)
+        rest += f"; {TOO_LITTLE} in {count(len(few))}" if few else ""
         said.append(
             f"{subject}: heads pay {' and '.join(means)} on average; {count(len(above))} of "
-            f"{count(len(heads))} surely pay more than half there{tail if above else ''}, "
-            f"{count(len(below))} surely less{rest}."
+            f"{count(len(heads))} surely pay{'s' * (len(above) == 1)} more than half there"
+            f"{tail if above else ''}, {count(len(below))} surely less{rest}."
         )
     return said
 
 
 def _mean(rows: pl.DataFrame) -> dict[str, float | None]:
     """The mean over heads; ends are means of ends, which hold however much the heads go together."""
-    return rows.select(pl.col(_ENDS).mean()).row(0, named=True)
+    known = pl.all_horizontal(pl.col(_ENDS).is_not_null().all())
+    value, *ends = (pl.col(name).mean() for name in _ENDS)
+    return rows.select(value, *(pl.when(known).then(end) for end in ends)).row(0, named=True)
 
 
 def _by_head(rows: pl.DataFrame) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ from sonde.report.attention._scores import (
 from sonde.results.dimensions import dimension
 from sonde.results.formats import PERCENT, Interval
 from sonde.results.tables import Column, sized
-from sonde.results.words import standing
+from sonde.results.words import standing_of_difference
 
 
 class AttentionSummary:
@@ -124,13 +124,15 @@ def _sentences(run: RunData, metrics: list[str], *, beside: bool) -> str:
         same = (
             (pl.col("subject") == row["subject"]) & (pl.col("metric") == row["metric"]) & (pl.col("k") == 1)
         )
-        own = rows.filter(same & (pl.col("predictor") == MODEL)).row(0, named=True)
+        own = next(rows.filter(same & (pl.col("predictor") == MODEL)).iter_rows(named=True), None)
         over = row["compared_to"]
-        other = rows.filter(same & (pl.col("predictor") == over)).row(0, named=True)
+        other = next(rows.filter(same & (pl.col("predictor") == over)).iter_rows(named=True), None)
+        if own is None or other is None:
+            continue
         said.append(
             f"{row['subject']}, {HITS[row['metric']]}: the best heads find {with_interval(own, 100, 1)} % "
             f"of the edges, {PREDICTORS[over]} {with_interval(other, 100, 1)} % (difference "
-            f"{with_interval(row, 100, 1)} points{standing(row)})."
+            f"{with_interval(row, 100, 1)} points{standing_of_difference(row, 100, 1, ' points')})."
             f"{_beside(run, row, rows.filter(same)) if beside else ''}"
         )
     return "\n".join(said)
@@ -162,7 +164,7 @@ def _table(rows: pl.DataFrame) -> Table:
     records: list[dict[str, Any]] = []
     for part in rows.partition_by(keys, maintain_order=True):
         by_k = {row["k"]: row for row in part.iter_rows(named=True)}
-        records.append({**by_k[1], "by_k": by_k})
+        records.append({**part.row(0, named=True), "by_k": by_k})
     return Table(
         summary="All predictors, in % of edges",
         columns=[

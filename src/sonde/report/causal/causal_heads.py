@@ -14,14 +14,14 @@ from sonde.lenses.causal.findings import (
     ablated_of,
     bits,
     compared_with_others,
+    tests_beside,
 )
-from sonde.lenses.causal.verdicts import surely_apart
 from sonde.report._drawing.charts import differences
-from sonde.report._shared.numbers import no_verdict
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.results.formats import COUNT
 from sonde.results.tables import Column, scored
+from sonde.results.words import TOO_LITTLE, nothing_found_in, standing_of_difference
 
 LENS = "causal"
 
@@ -74,23 +74,32 @@ class CausalHeads:
 def _answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
     names = {model.name: model.label for model in run.models}
     by_model: dict[str, list[tuple[Mapping[str, Any], str]]] = {}
-    for row, kind in compared_with_others(run.every_score.filter(pl.col("lens") == LENS)):
+    scores = run.every_score.filter(pl.col("lens") == LENS)
+    tests = tests_beside(scores)
+    for row, kind in compared_with_others(scores):
         by_model.setdefault(names[row["model"]], []).append((row, kind))
     for model, found in by_model.items():
-        more, less, alike = (
-            [row["relation"] for row, kind in found if kind == wanted] for wanted in (MORE, LESS, ALIKE)
-        )
-        open_ones = len(found) - len(more) - len(less) - len(alike)
+        more, less = ([row["relation"] for row, kind in found if kind == wanted] for wanted in (MORE, LESS))
+        level = [row for row, kind in found if kind == ALIKE]
+        few = len(found) - len(more) - len(less) - len(level)
+        rest = nothing_found_in(level, digits=3, unit=" bits", among=tests)
+        rest += [f"{TOO_LITTLE} in {few}{_first_of_few(found)}"] if few else []
         yield (
-            f"{model}: of {len(found)} relations, ablating the best head surely costs more at the dependents "
-            f"than other heads of its layer in {len(more)}{_named(more)}, less in {len(less)}{_named(less)}; "
-            f"in {len(alike)} it cannot be told from them; {open_ones} without a verdict."
+            f"{model}: of {len(found)} relation{'s' * (len(found) != 1)}, ablating the best head surely "
+            f"costs more at the dependents than other heads of its layer in {len(more)}{_named(more)}, less "
+            f"in {len(less)}{_named(less)}{''.join(f'; {one}' for one in rest)}."
         )
     excess = (pl.col("metric") == "excess") & (pl.col("control") == "random")
     for row in rows.filter(excess & pl.col("head").is_null()).iter_rows(named=True):
         costs = f"all chosen heads at once cost {bits(row, sign='+')} bits per subword compared with"
-        told = "" if no_verdict(row) or surely_apart(row) else ", which cannot be told from zero"
+        told = standing_of_difference(row, digits=3, unit=" bits")
         yield f"{row['shown']}: {costs} as many others of the same layers{told}."
+
+
+def _first_of_few(found: Sequence[tuple[Mapping[str, Any], str]]) -> str:
+    """Why the first relation that allows no verdict allows none, with what was estimated of it."""
+    row, why = next((row, kind) for row, kind in found if kind not in (MORE, LESS, ALIKE))
+    return f" ({why}; {row['relation']}: {bits(row, sign='+')} bits)"
 
 
 def _named(relations: Sequence[str]) -> str:

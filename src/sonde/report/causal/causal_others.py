@@ -16,6 +16,8 @@ from sonde.report._shared.run import RunData
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.formats import COUNT
 from sonde.results.tables import LANGUAGE, MODEL, Column, scored
+from sonde.results.verdict import why_no_verdict
+from sonde.results.words import TOO_LITTLE, nothing_found_in
 
 LENS = "causal"
 
@@ -93,10 +95,22 @@ def _named(column: str) -> pl.Expr:
 
 def _answers(rows: pl.DataFrame) -> Iterator[str]:
     several = rows["subject"].n_unique() > 1
+    level: list[Mapping[str, Any]] = []
+    few: list[Mapping[str, Any]] = []
     for row in rows.sort("value", descending=True).iter_rows(named=True):
-        if not no_verdict(row) and row["ci_low"] > 0:
+        if no_verdict(row):
+            few.append(row)
+        elif row["ci_low"] > 0:
             of = f"{row['subject']}, " if several else ""
             yield f"{of}{row['name']} lose {_points(row)} points more than with directions as wide."
+        elif row["ci_high"] >= 0:
+            level.append(row)
+    rest = nothing_found_in(level, 100, 1, " points")
+    if few:
+        shown = f"{few[0]['name']} {_points(few[0])} points"
+        rest.append(f"{TOO_LITTLE} in {len(few)} ({why_no_verdict(few[0])}; {shown})")
+    if rest:
+        yield f"Of {rows.height} beside directions as wide: {'; '.join(rest)}."
 
 
 def _points(row: Mapping[str, Any]) -> str:

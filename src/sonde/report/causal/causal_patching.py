@@ -14,7 +14,9 @@ from sonde.report._shared.numbers import number, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+from sonde.results.formats import counted
 from sonde.results.tables import MODEL, Column, scored
+from sonde.results.words import standing
 
 LENS = "causal"
 
@@ -139,23 +141,30 @@ def _map(cells: pl.DataFrame) -> dict[str, Any]:
 def _notes(rows: pl.DataFrame) -> list[str]:
     """What the pairs are, what the model makes of them, and how far gradients can be trusted."""
     notes = [
-        f"{row['subject']}: {with_interval(row, 100, 0)} % of the {row['n']:,} exchanges that were tried are "
-        "cut into subwords alike and could be read."
+        f"{row['subject']}: {with_interval(row, 100, 0)} % of the {counted(row['n'], 'exchange')} that "
+        f"{'was' if row['n'] == 1 else 'were'} tried are cut into subwords alike and could be read"
+        f"{standing(row)}."
         for row in rows.filter(pl.col("metric") == "aligned").iter_rows(named=True)
     ]
     clean, corrupt = (
-        rows.filter((pl.col("metric") == "prefers_right") & dimensions_are({"text": text}))
+        {
+            row["subject"]: row
+            for row in rows.filter(
+                (pl.col("metric") == "prefers_right") & dimensions_are({"text": text})
+            ).iter_rows(named=True)
+        }
         for text in ("clean", "corrupt")
     )
     notes += [
-        f"{one['subject']}: as it was written, the variable that stands there is the likelier one in "
+        f"{subject}: as it was written, the variable that stands there is the likelier one in "
         f"{with_interval(one, 100, 0)} % of the pairs; with both exchanged, where it is wrong, still in "
-        f"{with_interval(other, 100, 0)} %."
-        for one, other in zip(clean.iter_rows(named=True), corrupt.iter_rows(named=True), strict=True)
+        f"{with_interval(corrupt[subject], 100, 0)} %{standing(corrupt[subject])}."
+        for subject, one in clean.items()
+        if subject in corrupt
     ]
     notes += [
-        f"{row['subject']}: over {row['n']:,} cells drawn at random, what gradients guess and what patching "
-        f"does agree with a rank correlation of {with_interval(row)}."
+        f"{row['subject']}: over {counted(row['n'], 'cell')} drawn at random, what gradients guess and what "
+        f"patching does agree with a rank correlation of {with_interval(row)}{standing(row)}."
         for row in rows.filter(pl.col("metric") == "spearman").iter_rows(named=True)
     ]
     return notes

@@ -14,6 +14,7 @@ from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.results.formats import COUNT
 from sonde.results.tables import Column, scored
+from sonde.results.words import standing
 
 LENS = "causal"
 
@@ -76,10 +77,11 @@ def _sentence(of: str, rows: pl.DataFrame, common: pl.DataFrame) -> str:
     if any(part.is_empty() for part in at.values()):
         return ""
     value = {name: f"{with_interval(part.row(0, named=True), 100, 1)} %" for name, part in at.items()}
+    few = next(filter(None, (standing(part.row(0, named=True)) for part in at.values())), "")
     least = "".join(f" (the commonest class {number(100 * row, 1)} %)" for row in common["value"][:1])
     return (
         f"{of}: erased at layer {middle}, a new probe finds {value['itself']} there{least} and "
-        f"{value['later']} at layer {last}, where it finds {value['before']} with nothing erased."
+        f"{value['later']} at layer {last}, where it finds {value['before']} with nothing erased{few}."
     )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.lenses.causal.findings import ABLATE, ERASE, NAMES, Erased, bits, erased_of, lead
-from sonde.lenses.causal.verdicts import BETWEEN, CONTROLS, HELD, NEITHER, OPEN, USED
+from sonde.lenses.causal.findings import ABLATE, ERASE, NAMES, Erased, bits, erased_of, lead, untold
+from sonde.lenses.causal.verdicts import BETWEEN, CONTROLS, HELD, NEITHER, OPEN, UNMEASURED, UNTOLD, USED
 from sonde.report._drawing.charts import specification
 from sonde.report._shared.numbers import no_verdict, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
@@ -18,6 +18,7 @@ from sonde.results.dimensions import REASON, dimension, dimensions_are
 from sonde.results.formats import COUNT, PValue
 from sonde.results.scores import LEFT_OUT
 from sonde.results.tables import Column, estimate
+from sonde.results.words import NO_DIFFERENCE, TOO_LITTLE, standing
 
 LENS = "causal"
 
@@ -26,7 +27,9 @@ _SAID = {
     BETWEEN: "between: it costs something, and not surely more than every control",
     HELD: "held, and not seen to be used",
     NEITHER: "not found by a probe, and not seen to be used",
-    OPEN: "no verdict",
+    UNTOLD: f"{NO_DIFFERENCE} that would count as use",
+    UNMEASURED: "not held against all that it should be",
+    OPEN: TOO_LITTLE,
 }
 
 
@@ -99,11 +102,14 @@ def _answers(
                     f" In {one.construct}, chosen on validation, it costs {bits(one.apart)} bits further "
                     "beyond directions as wide than elsewhere."
                 )
-            why = f": {one.why}" if one.why else ""
-            costs = f"erased at layer {one.layer} it costs {bits(one.bits)} bits per subword"
-            yield (
-                f"{_about(run, names[model], language)}, {one.name}: {_SAID[one.kind]}{why}; {costs}.{where}"
-            )
+            about = _about(run, names[model], language)
+            said = f"{about}: {untold(one)}"
+            if one.kind in (USED, BETWEEN, HELD):
+                said = f"{about}, {one.name}: {_SAID[one.kind]}"
+            costs = f"; erased at layer {one.layer} it costs {bits(one.bits)} bits per subword"
+            costs += standing(one.bits)
+            # Too little data is said with the estimates.
+            yield f"{said}{'' if one.kind == OPEN else costs}.{where}"
 
 
 def _subspaces(found: list[tuple[str, str, list[Erased]]]) -> Iterator[str]:

@@ -8,12 +8,13 @@ import polars as pl
 
 from sonde.report._drawing.charts import dots
 from sonde.report._shared.at_k import TEMPLATE, curves, with_k
-from sonde.report._shared.numbers import number
+from sonde.report._shared.numbers import number, spelled
 from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._differences import describe_difference
 from sonde.report.cloze._scores import LENS, hits, percent, table_of_k
 from sonde.results.dimensions import dimensions_are
+from sonde.results.formats import counted
 
 _WHO: Mapping[str, str] = {"alias": "right alias", "adversarial": "alias of another module"}
 _DIFFERENCE = "difference, paired"
@@ -63,7 +64,8 @@ class ClozeAliases:
 def _differences(pairs: pl.DataFrame) -> list[str]:
     return [
         describe_difference(
-            f"{row['subject']}: under the right alias the answer is among the first ten",
+            row["subject"],
+            "under the right alias the answer is among the first ten",
             row,
             " than under a wrong one",
         )
@@ -80,7 +82,7 @@ def _aliases(run: RunData) -> list[str]:
     return [
         f"A name of the cloze queries that is called under an alias has {number(row['value'])} of them on "
         f"average, and {number(100 * found[language, 'share_several_aliases']['value'], 1)} % have several "
-        f"({row['n']} names in {language})."
+        f"({counted(row['n'], 'name')} in {spelled(language)})."
         for (language, metric), row in sorted(found.items())
         if metric == "aliases"
     ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import polars as pl
 
 from sonde.report._shared.at_k import TEMPLATES, curves
@@ -10,8 +13,9 @@ from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._scores import ANSWERERS, COMMON, LENS, WHOLE, common_hits, hits, table_of_k
 from sonde.results.extremes import describe_extreme, find_extreme
+from sonde.results.formats import join_names
 from sonde.results.verdict import why_no_verdict
-from sonde.results.words import standing
+from sonde.results.words import TOO_LITTLE, standing
 
 _SHOWN = ("call", "import")
 
@@ -74,7 +78,8 @@ def _lead(rows: pl.DataFrame) -> str:
         )
     found = find_extreme(same)
     said = (
-        f"no verdict on which model is right most often: {why_no_verdict(first)}"
+        f"{TOO_LITTLE} on which model is right most often ({_why(same)}): "
+        + join_names([f"{row['subject']} {with_interval(row, 100, 1)} %" for row in same])
         if found is None
         else describe_extreme(
             found,
@@ -85,6 +90,11 @@ def _lead(rows: pl.DataFrame) -> str:
         )
     )
     return f"In {first['statement']}, where the right {what} {where}, of {len(same)} models: {said}."
+
+
+def _why(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Why no two of several numbers allow a verdict."""
+    return next(filter(None, map(why_no_verdict, rows)), "they do not vary")
 
 
 def _answer(rows: pl.DataFrame) -> str:
@@ -98,7 +108,8 @@ def _answer(rows: pl.DataFrame) -> str:
             best = others.sort("value", descending=True).head(1).to_dicts()
             beside = "".join(f" ({one['who']}: {with_interval(one, 100, 1)} %)" for one in best)
             shares.append(f"{row['statement']} {with_interval(row, 100, 1)} %{beside}{standing(row)}")
-        said.append(f"{subject}: right at once in {', '.join(shares)}.")
+        if shares:
+            said.append(f"{subject}: right at once in {', '.join(shares)}.")
     return "\n".join(said)
 
 

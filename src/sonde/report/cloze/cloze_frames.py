@@ -8,11 +8,13 @@ import polars as pl
 
 from sonde.report._drawing.charts import dots
 from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, curves
-from sonde.report._shared.numbers import number, with_interval
+from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._differences import describe_difference
 from sonde.report.cloze._scores import LENS, parts, percent, table_of_k
+from sonde.results.formats import counted
+from sonde.results.words import standing
 
 _PLAIN, _EVERY = "plain", "every"
 _FRAMES: Mapping[str, str] = {_PLAIN: "the statement alone", _EVERY: "mean over all"}
@@ -97,17 +99,18 @@ def _by_template(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
 
 
 def _spread(run: RunData) -> list[str]:
-    rows = run.scores(metrics=["p_at_k_sd", "p_at_k_range"], by=TEMPLATE, lens=LENS)
+    spread, reach = "p_at_k_sd", "p_at_k_range"
+    rows = run.scores(metrics=[spread, reach], by=TEMPLATE, lens=LENS)
     rows = rows.with_columns(subject=run.subject)
     rows = rows.filter((pl.col("k") == _K) & pl.col("label").is_in(list(TEMPLATES)))
     found = {(row["subject"], row["label"], row["metric"]): row for row in rows.iter_rows(named=True)}
     return [
         f"{subject}: over the frames of {TEMPLATES[template]}, P@{_K} has a standard deviation of "
         f"{with_interval(row, 100, 1)} and a range of "
-        f"{with_interval(found[subject, template, 'p_at_k_range'], 100, 1)} percentage points "
-        f"({number(row['n'], 0)} cloze queries)."
+        f"{with_interval(found[subject, template, reach], 100, 1)} percentage points "
+        f"({counted(row['n'], 'cloze query', 'cloze queries')}){standing(row)}."
         for (subject, template, metric), row in found.items()
-        if metric == "p_at_k_sd"
+        if metric == spread and (subject, template, reach) in found
     ]
 
 
@@ -115,7 +118,8 @@ def _in_words(words: pl.DataFrame) -> list[str]:
     pairs = words.filter((pl.col("group") == "with-without") & (pl.col("k") == _K))
     return [
         describe_difference(
-            f"{row['subject']}: after words, {row['statement']} are answered among the first ten",
+            row["subject"],
+            f"after words, {row['statement']} are answered among the first ten",
             row,
             " than without them",
         )
@@ -131,7 +135,8 @@ def _behind_imports(imports: pl.DataFrame) -> list[str]:
     }
     return [
         describe_difference(
-            f"{row['subject']}: after the imports of their file{said[row['way']]}, {row['statement']} are "
+            row["subject"],
+            f"after the imports of their file{said[row['way']]}, {row['statement']} are "
             "answered among the first ten",
             row,
             " than without them",

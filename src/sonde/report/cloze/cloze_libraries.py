@@ -13,8 +13,9 @@ from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._scores import ANSWERERS, LENS, percent
 from sonde.results.dimensions import dimension, dimensions_named
-from sonde.results.formats import PERCENT
+from sonde.results.formats import COUNT, PERCENT
 from sonde.results.tables import MODEL, Column, scored
+from sonde.results.words import standing
 
 _METRICS = ["known_by_use", "known_by_use_gain", "asked_by_use", "names"]
 _SHOWN = 30
@@ -80,8 +81,9 @@ def _knows(known: pl.DataFrame, most: list[str]) -> list[str]:
     lines: list[str] = []
     for (subject,), mine in known.group_by("shown", maintain_order=True):
         held = {row["library"]: row for row in mine.iter_rows(named=True)}
-        said = [f"{one} {with_interval(held[one], 100, 0)} %" for one in most[:5] if one in held]
-        lines.append(f"{subject} knows {', '.join(said)} (of the uses by other repositories).")
+        shown = [(one, held[one]) for one in most[:5] if one in held]
+        said = [f"{one} {with_interval(row, 100, 0)} %{standing(row)}" for one, row in shown]
+        lines.append(f"{subject} knows, of the uses by other repositories: {', '.join(said)}.")
     return lines
 
 
@@ -122,7 +124,7 @@ def _table(rows: pl.DataFrame, order: list[str]) -> Table:
             {
                 **row,
                 "asked": held["asked_by_use", None]["value"],
-                "names": int(held["names", None]["value"]),
+                "names": names["value"] if (names := held.get(("names", None))) else None,
                 "control_said": ""
                 if best is None
                 else f"{ANSWERERS.get(best['control'], best['control'])} {with_interval(best, 100, 1)}",
@@ -136,7 +138,12 @@ def _table(rows: pl.DataFrame, order: list[str]) -> Table:
         columns=[
             Column(title="Library", value="library"),
             MODEL,
-            Column(title="Names", value="names", help="Names that are asked about and called elsewhere."),
+            Column(
+                title="Names",
+                value="names",
+                format=COUNT,
+                help="Names that are asked about and called elsewhere.",
+            ),
             *scored(
                 "Known, %", 1, 100, n="Uses", clusters="Callers",
                 help="The name ranks first; a name counts once a repository that calls it.",

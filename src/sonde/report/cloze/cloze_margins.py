@@ -8,11 +8,12 @@ from typing import Any
 import polars as pl
 
 from sonde.report._drawing.charts import dots
-from sonde.report._shared.numbers import number, with_interval
+from sonde.report._shared.numbers import spelled, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._scores import LENS
 from sonde.results.dimensions import dimension
+from sonde.results.formats import counted
 from sonde.results.tables import MODEL, Column, estimate, sized
 from sonde.results.words import standing
 
@@ -99,7 +100,7 @@ def _rows(run: RunData) -> pl.DataFrame:
 def _answer(row: Mapping[str, Any]) -> str:
     return (
         f"{row['shown']} prefers {_PAIRS[row['pair']][1]} in {with_interval(row, 100, 1)} % of "
-        f"{number(row['n'], 0)} statements in {row['language']}{standing(row)}."
+        f"{counted(row['n'], 'statement')} in {spelled(row['language'])}{standing(row)}."
     )
 
 

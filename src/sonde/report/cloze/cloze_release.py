@@ -44,7 +44,7 @@ class ClozeRelease:
         )
         answer = [
             describe_difference(
-                f"{row['shown']}: new names are among the first ten", row, " than names of both releases"
+                row["shown"], "new names are among the first ten", row, " than names of both releases"
             )
             for row in apart.iter_rows(named=True)
         ]

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 import polars as pl
 
 from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, curves
-from sonde.report._shared.numbers import count, with_interval
+from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._differences import describe_difference
 from sonde.report.cloze._scores import LENS, parts, table_of_k
 from sonde.results.dimensions import dimensions_are
+from sonde.results.formats import counted
+from sonde.results.words import standing
 
 _SHOWN = ("call", "import")
 _WHO: Mapping[str, str] = {"true": "seen", "false": "unseen"}
@@ -64,7 +66,8 @@ class ClozeSeen:
 def _gaps(gaps: pl.DataFrame) -> list[str]:
     return [
         describe_difference(
-            f"{row['subject']}: {row['statement']} of seen libraries are answered among the first ten",
+            row["subject"],
+            f"{row['statement']} of seen libraries are answered among the first ten",
             row,
             " than those of unseen ones",
         )
@@ -75,8 +78,9 @@ def _gaps(gaps: pl.DataFrame) -> list[str]:
 def _overlap(run: RunData) -> list[str]:
     rows = run.scores(metrics=["answer_overlap"], where=_UNSEEN_CALLS, lens=LENS)
     return [
-        f"{row['subject']}: of the {count(row['n'])} distinct answers to calls of unseen libraries, "
-        f"{with_interval(row, 100, 1)} % are answers to calls of seen ones as well."
+        f"{row['subject']}: of the {counted(row['n'], 'distinct answer')} to calls of unseen libraries, "
+        f"{with_interval(row, 100, 1)} % are answers to calls of seen ones as well"
+        f"{standing(row)}."
         for row in rows.with_columns(subject=run.subject).iter_rows(named=True)
     ]
 

@@ -32,7 +32,10 @@ from sonde.results.dimensions import REASON, dimensions_are
 from sonde.results.formats import PERCENT
 from sonde.results.tables import Column, estimate, sized
 from sonde.results.verdict import ENOUGH_SEEDS, why_no_verdict
-from sonde.results.words import standing
+from sonde.results.words import TOO_LITTLE, nothing_found_in, standing_of_difference
+
+_SHOWN = 5
+"""Tasks that a sentence names."""
 
 _ALWAYS = 0.99
 """Share of equal answers from which a training has learned nothing."""
@@ -115,20 +118,27 @@ def _lead(rows: Sequence[dict[str, Any]]) -> str:
     judged = [row for row in rows if not no_verdict(row)]
     size = f"{len(rows)} fine-tuned task{'s' if len(rows) > 1 else ''}"
     if rows and not judged:
-        return f"No verdict on {size}: {'; '.join(dict.fromkeys(map(why_no_verdict, rows)))}."
+        why = "; ".join(dict.fromkeys(map(why_no_verdict, rows)))
+        shown = [f"{row['subject']} {with_interval(row, 100, 1)}" for row in rows[:_SHOWN]]
+        more = ", …" if len(rows) > _SHOWN else ""
+        return f"Too little data on {size} ({why}): {', '.join(shown)} points over scratch{more}."
     if not judged:
         return ""
     above = sum(row["ci_low"] > 0 for row in judged)
     below = sum(row["ci_high"] < 0 for row in judged)
     said = f"Pre-training helps beyond the interval in {above} of {size}"
     said += f" and hurts in {below}" if below else ""
-    return f"{said}; {len(rows) - len(judged)} without a verdict." if len(judged) < len(rows) else f"{said}."
+    level = [row for row in judged if row["ci_low"] <= 0 <= row["ci_high"]]
+    said += "".join(f"; {one}" for one in nothing_found_in(level, 100, 1, " points"))
+    few = len(rows) - len(judged)
+    return f"{said}; {TOO_LITTLE} in {few}." if few else f"{said}."
 
 
 def _sentence(row: dict[str, Any]) -> str:
     what = METRICS.get(row["of_metric"], row["of_metric"])
     value = with_interval(row, 100, 1)
-    return f"{row['subject']}, {what}: pre-trained minus from scratch {value} points{standing(row)}."
+    tail = standing_of_difference(row, 100, 1, " points")
+    return f"{row['subject']}, {what}: pre-trained minus from scratch {value} points{tail}."
 
 
 def _table(
@@ -233,11 +243,15 @@ def _notes(run: RunData) -> list[str]:
         for row in left_out.iter_rows(named=True)
     ]
     accuracy = measured(run, ["accuracy"]).filter(pl.col("swept") == "").to_dicts()
-    reasons: defaultdict[str, set[str]] = defaultdict(set)
-    for row in accuracy:
-        if why := why_no_verdict(row):
-            reasons[why].add(row["subject"])
-    notes += [f"No verdict on {', '.join(sorted(named))}: {why}." for why, named in reasons.items()]
+    reasons: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for row in sorted(accuracy, key=lambda row: row["subject"]):
+        if (why := why_no_verdict(row)) and row["control"] is None:
+            reasons[why][row["subject"]] = f"{row['subject']} {with_interval(row, 100, 1)} %"
+    notes += [
+        f"Too little data on {'; '.join([*named.values()][:_SHOWN])}"
+        f"{f' and {len(named) - _SHOWN} more' if len(named) > _SHOWN else ''}: {why}."
+        for why, named in reasons.items()
+    ]
     return notes
 
 

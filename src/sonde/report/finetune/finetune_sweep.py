@@ -28,7 +28,10 @@ from sonde.results.dimensions import in_words
 from sonde.results.formats import PERCENT_WITH_INTERVAL
 from sonde.results.tables import Column, sized
 from sonde.results.verdict import why_no_verdict
-from sonde.results.words import standing
+from sonde.results.words import TOO_LITTLE, nothing_found_in, standing_of_difference
+
+_SHOWN = 5
+"""Trainings that a sentence names."""
 
 _IN_TABLE = ("majority", "length", "parse_error")
 """Baselines that are in the table only."""
@@ -94,13 +97,22 @@ def _lead(changes: list[dict[str, Any]], rows: pl.DataFrame) -> str:
     judged = [row for row in compared if not no_verdict(row)]
     if not judged:
         why = dict.fromkeys(map(why_no_verdict, compared))
-        return f"The values of a sweep were trained; no verdict{': ' if why else ''}{'; '.join(why)}."
+        if not compared:
+            return "The values of a sweep were trained; no difference between them is known."
+        differences = ", ".join(f"{row['swept']} {with_interval(row, 100, 1)}" for row in compared[:_SHOWN])
+        return (
+            f"Too little data on the values of the sweep ({'; '.join(why)}): against "
+            f"{values(compared[0]['compared_to'])}, {differences} points{', …' * (len(compared) > _SHOWN)}."
+        )
     worse = sum(row["ci_high"] < 0 for row in judged)
     better = sum(row["ci_low"] > 0 for row in judged)
     last = values(judged[0]["compared_to"])
+    level = [row for row in judged if row["ci_low"] <= 0 <= row["ci_high"]]
+    rest = "".join(f"; {one}" for one in nothing_found_in(level, 100, 1, " points"))
+    rest += f"; {TOO_LITTLE} in {len(compared) - len(judged)}" if len(judged) < len(compared) else ""
     return (
-        f"Against {last}, {worse} of {len(judged)} trainings with other values are worse and {better} better "
-        "beyond the interval."
+        f"Against {last}, of {len(compared)} training{'s' * (len(compared) != 1)} with other values "
+        f"{worse} {'is' if worse == 1 else 'are'} worse and {better} better beyond the interval{rest}."
     )
 
 
@@ -108,7 +120,7 @@ def _sentence(row: dict[str, Any]) -> str:
     other = values(row["compared_to"])
     return (
         f"{row['subject']}, {METRICS[row['of_metric']]}: {row['swept']} minus {other} "
-        f"{with_interval(row, 100, 1)} points{standing(row)}."
+        f"{with_interval(row, 100, 1)} points{standing_of_difference(row, 100, 1, ' points')}."
     )
 
 

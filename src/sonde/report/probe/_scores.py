@@ -78,7 +78,8 @@ def fitted(run: RunData) -> list[str]:
     said: list[str] = []
     for (folds,), part in rows.partition_by("k", as_dict=True, maintain_order=True).items():
         worth = part["effective_clusters"].drop_nulls()
-        rests = f" {_range(worth)} effective clusters a task." if len(worth) else ""
+        few = _range(worth) if len(worth) else ""
+        rests = f" {few} effective cluster{'s' * (few != '1')} a task." if few else ""
         if folds is None:
             names = ", ".join(part["name"].unique(maintain_order=True))
             kept = f"Tested on the test part of the split that is kept as it is: {names}."

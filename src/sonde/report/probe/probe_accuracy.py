@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import altair as alt
@@ -10,7 +11,7 @@ import polars as pl
 
 from sonde.report._drawing.charts import row_height, specification
 from sonde.report._shared.asked import label_of, meaning_of, ordered
-from sonde.report._shared.numbers import no_verdict, number
+from sonde.report._shared.numbers import no_verdict, number, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.reasons import by_reason
 from sonde.report._shared.run import RunData
@@ -30,13 +31,17 @@ from sonde.report.probe._scores import (
 )
 from sonde.results.dimensions import REASON, dimensions_named
 from sonde.results.formats import PERCENT, Format, Number
-from sonde.results.layers import LayerAccount, Status
+from sonde.results.layers import LayerAccount
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
+from sonde.results.verdict import why_no_verdict
+from sonde.results.words import TOO_LITTLE, nothing_found_in
 
+Row = Mapping[str, Any]
 Rows = dict[tuple[str, ...], dict[str, Any]]
 Accounts = Mapping[tuple[str, ...], LayerAccount]
 
-_NO_VERDICT = "too little independent code, or no surface baseline"
+_SHOWN = 5
+"""Tasks that a sentence names with their numbers."""
 
 
 class ProbeAccuracy:
@@ -146,40 +151,78 @@ def _spec(rows: pl.DataFrame, found: Accounts, random: Rows) -> dict[str, Any]:
     return specification(alt.layer(*layers).properties(height=row_height(rows["shown"].n_unique())))
 
 
-def _beaten(rows: pl.DataFrame, found: Accounts) -> dict[str, list[str]]:
-    """Tasks by how their chosen layer stands to its surface baseline, see `sonde.results.layers`."""
-    names: dict[str, list[str]] = {standing: [] for standing in (_ABOVE, _SLIGHT, _LEVEL, _UNKNOWN)}
+@dataclass(frozen=True, slots=True)
+class _Beaten:
+    """Tasks of one model by how the chosen layer ends against the best surface baseline, with the differences.
+
+    Attributes:
+        above: Surely more accurate.
+        slight: Surely more accurate, by less than matters.
+        below: Surely less.
+        level: No difference found.
+        few: Too little data.
+        alone: Tasks without such a baseline.
+    """
+
+    above: list[tuple[str, Row]] = field(default_factory=list[tuple[str, Row]])
+    slight: list[tuple[str, Row]] = field(default_factory=list[tuple[str, Row]])
+    below: list[tuple[str, Row]] = field(default_factory=list[tuple[str, Row]])
+    level: list[tuple[str, Row]] = field(default_factory=list[tuple[str, Row]])
+    few: list[tuple[str, Row]] = field(default_factory=list[tuple[str, Row]])
+    alone: list[str] = field(default_factory=list[str])
+
+    @property
+    def nothing_found(self) -> list[str]:
+        """In how many tasks no difference was found, and what would have been."""
+        return nothing_found_in([gain for _, gain in self.level], 100, 1, " points")
+
+
+def _beaten(rows: pl.DataFrame, found: Accounts) -> _Beaten:
+    beaten = _Beaten()
     for row in rows.iter_rows(named=True):
-        status = found[tuple(row[name] for name in KEY)].status
-        names[_STANDINGS[status]].append(row["name"])
-    return names
+        account = found[tuple(row[name] for name in KEY)]
+        gain = account.gain
+        if gain is None:
+            beaten.alone.append(row["name"])
+            continue
+        standings = {"open": beaten.few, "encoded": beaten.above, "slight": beaten.slight}
+        level = beaten.below if gain["ci_high"] is not None and gain["ci_high"] < 0 else beaten.level
+        standings.get(account.status, level).append((row["name"], gain))
+    return beaten
 
 
-_ABOVE, _SLIGHT, _LEVEL, _UNKNOWN = "above", "slight", "level", "unknown"
-_STANDINGS: Mapping[Status, str] = {
-    "encoded": _ABOVE,
-    "slight": _SLIGHT,
-    "elsewhere": _LEVEL,
-    "absent": _LEVEL,
-    "open": _UNKNOWN,
-    "alone": _UNKNOWN,
-}
+def _list_names(tasks: Sequence[tuple[str, Row]]) -> str:
+    return ", ".join(name for name, _ in tasks)
+
+
+def _list_gains(tasks: Sequence[tuple[str, Row]]) -> str:
+    """Tasks with their differences, the first few of many."""
+    shown = [f"{name} {with_interval(gain, 100, 1)}" for name, gain in tasks[:_SHOWN]]
+    return f"{', '.join(shown)}{', …' * (len(tasks) > _SHOWN)} points"
 
 
 def _lead(run: RunData, rows: pl.DataFrame, found: Accounts) -> str:
     first = rows.filter(pl.col("model") == rows["model"][0])
-    counts = {standing: len(names) for standing, names in _beaten(first, found).items()}
+    held = _beaten(first, found)
     tasks = f"{first.height} task{'s' if first.height != 1 else ''}"
-    if counts[_UNKNOWN] == first.height:
-        return f"Of the {tasks} probed in {first['shown'][0]} none allows a verdict: {_NO_VERDICT}."
-    slight, level, unknown = counts[_SLIGHT], counts[_LEVEL], counts[_UNKNOWN]
+    who = first["shown"][0]
+    if len(held.few) + len(held.alone) == first.height:
+        if not held.few:
+            return f"Of the {tasks} probed in {who} none has a surface baseline."
+        why = why_no_verdict(held.few[0][1])
+        return (
+            f"Too little data on the {tasks} probed in {who} ({why}): {_list_gains(held.few)} over the best "
+            "surface baseline."
+        )
     rest = [
-        *([f"{slight} {'is' if slight == 1 else 'are'} above it by less than matters"] if slight else []),
-        *([f"{level} {'is' if level == 1 else 'are'} not clearly above it"] if level else []),
-        *([f"{unknown} allow{'s' * (unknown == 1)} no verdict"] if unknown else []),
+        *([f"by less than matters in {len(held.slight)}"] if held.slight else []),
+        *([f"less in {len(held.below)}"] if held.below else []),
+        *held.nothing_found,
+        *([f"{TOO_LITTLE} in {len(held.few)}"] if held.few else []),
+        *([f"no such baseline in {len(held.alone)}"] if held.alone else []),
     ]
     return (
-        f"Probes of {first['shown'][0]} are more accurate than every surface baseline in {counts[_ABOVE]} of "
+        f"Probes of {who} are more accurate than every surface baseline in {len(held.above)} of "
         f"{tasks}{' and languages' if len(run.languages) > 1 else ''} probed"
         f"{'; ' if rest else ''}{', '.join(rest)}."
     )
@@ -188,18 +231,23 @@ def _lead(run: RunData, rows: pl.DataFrame, found: Accounts) -> str:
 def _answer(run: RunData, rows: pl.DataFrame, found: Accounts) -> str:
     lines: list[str] = []
     for part in rows.partition_by("model", "language", maintain_order=True):
-        names = _beaten(part, found)
+        held = _beaten(part, found)
         who = whose(run, part.row(0, named=True))
-        words = {
-            _SLIGHT: "above it by less than matters",
-            _LEVEL: "not clearly above",
-            _UNKNOWN: f"no verdict, for {_NO_VERDICT}",
-        }
-        said = [f"above every surface baseline: {', '.join(names[_ABOVE]) or 'none'}"]
-        said += [f"{word}: {', '.join(names[name])}" for name, word in words.items() if names[name]]
+        said = [
+            f"above every surface baseline: {_list_names(held.above) or 'none'}",
+            *([f"above it by less than matters: {_list_names(held.slight)}"] if held.slight else []),
+            *([f"below one: {_list_names(held.below)}"] if held.below else []),
+            *(f"{one}: {_list_names(held.level)}" for one in held.nothing_found),
+            *([f"{TOO_LITTLE} ({_why(held)}): {_list_gains(held.few)}"] if held.few else []),
+            *([f"no surface baseline: {', '.join(held.alone)}"] if held.alone else []),
+        ]
         text = f"{who}: {'; '.join(said)}." if who else f"{'; '.join(said)}."
         lines.append(text[0].upper() + text[1:])
     return "\n".join(lines)
+
+
+def _why(held: _Beaten) -> str:
+    return "; ".join(dict.fromkeys(why_no_verdict(gain) for _, gain in held.few))
 
 
 def _table(rows: pl.DataFrame, found: Accounts, random: Rows, run: RunData) -> Table:

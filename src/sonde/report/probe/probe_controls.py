@@ -20,6 +20,8 @@ from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.extremes import count_compared, describe_extreme, find_extreme
 from sonde.results.formats import Format
 from sonde.results.tables import CONTROL, LANGUAGE, MODEL, Column, scored
+from sonde.results.verdict import why_no_verdict
+from sonde.results.words import TOO_LITTLE, standing
 
 _POINTS = {
     "gain": ("gain over the best surface baseline", "probe-gain"),
@@ -104,16 +106,25 @@ def _answer(rows: pl.DataFrame, run: RunData) -> str:
         found = find_extreme(rows_lost)
         if len(rows_lost) == 1:
             said = f"the rank correlation of {part['name'][0]} is {_with_and_without(rows_lost[0])}"
+            said += standing(rows_lost[0])
         elif found is not None:
             said = describe_extreme(
                 found, lambda row: row["name"], _with_and_without, verb="loses most without length", end="top"
             )
             said = f"of the rank correlations with {count_compared(found, 'numbers')}, {said}"
+        elif rows_lost:
+            shown = [f"{row['name']} {_with_and_without(row)}" for row in rows_lost[:_SHOWN]]
+            why = next(filter(None, map(why_no_verdict, rows_lost)), "they do not vary")
+            which = f"{TOO_LITTLE} on which rank correlation loses most without length"
+            said = f"{which} ({why}): {'; '.join(shown)}"
         else:
             continue
         lines.append(f"{part['subject'][0]}: {said}.")
     return "\n".join(lines)
 
+
+_SHOWN = 3
+"""Tasks that a sentence names."""
 
 _SAME = ("model", "task", "language")
 _ENDS = ("value", "ci_low", "ci_high")

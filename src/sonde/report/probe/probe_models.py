@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import polars as pl
 
 from sonde.report._shared.asked import label_of, ordered
+from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.plot import Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.probe._scores import LENS, headline, sparkline
 from sonde.results.extremes import find_extreme
-from sonde.results.formats import Number
+from sonde.results.formats import Number, counted, join_names
 from sonde.results.tables import LANGUAGE, MODEL, Column
+from sonde.results.verdict import why_no_verdict
+from sonde.results.words import TOO_LITTLE, in_brackets, would_be_found
 
 Grid = Mapping[str, Mapping[str, float]]
 
@@ -140,21 +144,44 @@ def _over(grid: Grid, model: str, baseline: str, task: str) -> float | None:
     return 100 * (own - floor) / (1 - floor)
 
 
+def _describe_few(rows: pl.DataFrame, tasks: int) -> str:
+    """Say why no model is ahead where no task allows a verdict, with the estimates of the first task."""
+    first = rows.filter(pl.col("task") == rows["task"][0]).to_dicts()
+    shown = join_names([f"{row['shown']} {with_interval(row, 100, 1)} %" for row in first])
+    which = f"Too little data on which model is ahead in {counted(tasks, 'task')}"
+    return f"{which} ({why_no_verdict(first[0])}): {label_of(first[0]['task'])} {shown}."
+
+
 def _answer(language: str, rows: pl.DataFrame, grid: Grid, *, several: bool) -> str:
     """In how many tasks a model is surely ahead of all others."""
     compared = {task for values in grid.values() for task in values}
+    if not compared:
+        return ""
     ahead = dict.fromkeys(grid, 0)
+    leads: list[float] = []
     for (task,), part in rows.partition_by("task", as_dict=True, maintain_order=True).items():
         found = find_extreme(part.to_dicts()) if task in compared else None
         if found is not None and found.is_single:
             ahead[found.rows[0]["shown"]] += 1
+        elif found is not None:
+            leads.append(found.detectable)
+    lead = in_brackets(would_be_found(max(leads, default=math.nan), 100, 1, " points"))
     said = [f"{model} in {times}" for model, times in sorted(ahead.items(), key=lambda one: -one[1]) if times]
-    rest = len(compared) - sum(ahead.values())
+    few = sum(
+        all(map(why_no_verdict, part.to_dicts()))
+        for (task,), part in rows.partition_by("task", as_dict=True).items()
+        if task in compared
+    )
+    rest = len(compared) - sum(ahead.values()) - few
     if said:
-        told = f"surely ahead of all others are {', '.join(said)} of {len(compared)} tasks"
-        told += f"; in {rest} it cannot be told" if rest else ""
+        told = f"surely ahead of all others are {', '.join(said)} of {counted(len(compared), 'task')}"
+        told += f"; in {rest} none is surely ahead{lead}" if rest else ""
+    elif rest:
+        tasks = f"any of {rest} tasks" if rest > 1 else "one task"
+        told = f"none is surely ahead of all others in {tasks}{lead}"
     else:
-        told = f"none is surely ahead of all others in any of {len(compared)} tasks"
+        return f"{f'{language}: ' if several else ''}{_describe_few(rows, few)}"
+    told += f"; {TOO_LITTLE} in {few}" if few else ""
     start = f"{language}: of" if several else "Of"
     return f"{start} {len(grid)} models, {told}."
 

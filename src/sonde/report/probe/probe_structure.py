@@ -8,13 +8,15 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import by_kind, specification
-from sonde.report._shared.numbers import no_verdict, with_interval
+from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.probe._scores import BEST, EVERY, LENS, control_row, control_value, parts
+from sonde.results.detectable import detectable_of
 from sonde.results.extremes import find_extreme
 from sonde.results.formats import COUNT, Number
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
+from sonde.results.words import NO_DIFFERENCE, in_brackets, too_little, would_be_found
 
 TASK = "syntax_tree"
 
@@ -85,21 +87,32 @@ def _answer(run: RunData, best: pl.DataFrame, controls: pl.DataFrame) -> str:
     for row in best.filter(pl.col("metric") == "uuas").iter_rows(named=True):
         who = f"{', '.join(parts(run, pl.DataFrame([row]), 'shown', 'language'))}: "
         chain = control_row(controls, row, "neighbours")
-        if no_verdict(row) or row["ci_low"] is None or chain is None:
+        if chain is None:
             continue
         compared = find_extreme((row, chain))
-        is_ahead = (
-            row["ci_low"] > chain["value"]
-            if compared is None
-            else compared.is_single and compared.rows[0] is row
-        )
-        verdict = "more than" if is_ahead else "not clearly more than"
+        told = compared if compared is not None and compared.is_single else None
+        # A chain that does not vary has no interval: then that of the layer decides.
+        low, high = row["ci_low"], row["ci_high"]
+        is_ahead = told.rows[0] is row if told else compared is None and _is_beyond(low, chain["value"])
+        is_behind = told.rows[0] is chain if told else compared is None and _is_beyond(chain["value"], high)
+        against = f"a chain of neighbours with {with_interval(chain, 100, 1)} %"
+        if why := too_little(row):
+            verdict = f"against {against} ({why})"
+        elif is_ahead or is_behind:
+            verdict = f"{'more' if is_ahead else 'less'} than {against}"
+        else:
+            reach = detectable_of(row) if compared is None else compared.detectable
+            verdict = f"{NO_DIFFERENCE} from {against}{in_brackets(would_be_found(reach, 100, 1, ' points'))}"
         text = (
             f"layer {row['layer']}, chosen on validation, holds {with_interval(row, 100, 1)} % of the tree's "
-            f"links, {verdict} a chain of neighbours with {with_interval(chain, 100, 1)} %."
+            f"links, {verdict}."
         )
         lines.append(f"{who if who != ': ' else ''}{text}")
     return "\n".join(lines)
+
+
+def _is_beyond(one: float | None, other: float | None) -> bool:
+    return one is not None and other is not None and one > other
 
 
 def _table(best: pl.DataFrame, controls: pl.DataFrame) -> Table:

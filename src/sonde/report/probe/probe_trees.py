@@ -12,9 +12,11 @@ from sonde.report._shared.numbers import no_verdict, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.probe._scores import LENS, control_row, control_value, parts
+from sonde.results.detectable import detectable_of
 from sonde.results.dimensions import dimension
 from sonde.results.formats import COUNT, Number
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
+from sonde.results.words import NO_DIFFERENCE, too_little, would_be_found
 
 TASK = "whole_trees"
 
@@ -89,19 +91,26 @@ def _answer(run: RunData, best: pl.DataFrame) -> str:
         named=True
     ):
         same = [pl.col(name) == row[name] for name in ("model", "language")]
-        gain = gains.filter(*same).row(0, named=True)
-        if no_verdict(row) or no_verdict(gain) or gain["ci_low"] is None:
+        gain = next(gains.filter(*same).iter_rows(named=True), None)
+        if gain is None:
             continue
         named = next(title for title, name in _CONTROLS.items() if name == gain["control"]).lower()
         control = control_row(best, row, gain["control"])
         if control is None:
             continue
-        verdict = "more than" if gain["ci_low"] > 0 else "not clearly more than"
+        if no_verdict(gain):
+            verdict = "against"
+        elif gain["ci_low"] <= 0 <= gain["ci_high"]:
+            verdict = f"{NO_DIFFERENCE} from"
+        else:
+            verdict = "more than" if gain["ci_low"] > 0 else "less than"
+        told = too_little(gain) or would_be_found(detectable_of(gain), 100, 1, " points")
+        tail = f"; {told}" if verdict in ("against", f"{NO_DIFFERENCE} from") and told else ""
         who = ", ".join(parts(run, pl.DataFrame([row]), "shown", "language"))
         lines.append(
             f"{who + ': ' if who else ''}trees from layer {row['layer']}, chosen on validation, have an F1 "
             f"of {with_interval(row, 100, 1)} %, {verdict} {named} with {with_interval(control, 100, 1)} % "
-            f"(difference {with_interval(gain, 100, 1)} points)."
+            f"(difference {with_interval(gain, 100, 1)} points{tail})."
         )
     return "\n".join(lines)
 

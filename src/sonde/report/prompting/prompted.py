@@ -8,10 +8,11 @@ from typing import Any
 import polars as pl
 
 from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, curves, with_k
-from sonde.report._shared.numbers import with_interval
+from sonde.report._shared.numbers import spelled, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+from sonde.results.formats import counted
 from sonde.results.tables import Column, scored
 from sonde.results.words import standing
 
@@ -113,10 +114,11 @@ def _answer(refused: Mapping[str, Any], rows: pl.DataFrame) -> str:
     nothing = (
         f"; of {with_interval(unread[0], 100, 1)} % of the replies nothing can be read" if unread else ""
     )
+    queries = counted(refused["n"], "cloze query", "cloze queries")
     return (
-        f"{refused['shown']} lists the answer in {with_interval(strict, 100, 1)} % of {refused['n']} cloze "
-        f"queries in {refused['language']}{besides}; it refuses {with_interval(refused, 100, 1)} %"
-        f"{nothing}."
+        f"{refused['shown']} lists the answer in {with_interval(strict, 100, 1)} % of "
+        f"{queries} in {spelled(refused['language'])}{besides}; "
+        f"it refuses {with_interval(refused, 100, 1)} %{nothing}{standing(strict) or standing(refused)}."
     )
 
 

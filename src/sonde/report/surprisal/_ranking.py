@@ -16,6 +16,7 @@ from sonde.results.dimensions import dimensions_are
 from sonde.results.extremes import describe_ends
 from sonde.results.tables import MODEL, Column, scored
 from sonde.results.verdict import why_no_verdict
+from sonde.results.words import standing
 
 TABLE_ROWS = 200
 
@@ -131,23 +132,26 @@ def _answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
     sentences: list[str] = []
     for part in frame.partition_by("shown", maintain_order=True):
         who = f"{part['shown'][0]}: " if frame["shown"].n_unique() > 1 else ""
-        said = (
-            describe_ends(
-                part.to_dicts(),
-                lambda row: f"“{row['name']}”",
-                with_interval,
-                noun=ranking.noun,
-                verbs=SURPRISES,
-                unit=unit,
-            )
-            or f"No verdict on which {ranking.what} is the most surprising: {_why(part)}"
-        )
+        said = describe_ends(
+            part.to_dicts(),
+            lambda row: f"“{row['name']}”",
+            with_interval,
+            noun=ranking.noun,
+            verbs=SURPRISES,
+            unit=unit,
+        ) or _too_little(part, ranking, unit)
         sentences.append(f"{who}{said}.")
     return "\n".join(sentences)
 
 
-def _why(rows: pl.DataFrame) -> str:
-    return next(filter(None, map(why_no_verdict, rows.to_dicts())), "there is only one")
+def _too_little(rows: pl.DataFrame, ranking: Ranking, unit: str) -> str:
+    """Say why none is named, with the ends of what was estimated."""
+    ends = [rows.row(place, named=True) for place in ((0, -1) if rows.height > 1 else (0,))]
+    means = " to ".join(f"{with_interval(row)} (“{row['name']}”)" for row in ends)
+    if rows.height == 1:
+        return f"There is one {ranking.what} alone, {means} {unit}{standing(ends[0])}"
+    why = next(filter(None, map(why_no_verdict, rows.to_dicts())), "they do not vary")
+    return f"Too little data on which {ranking.what} is the most surprising ({why}): {means} {unit}"
 
 
 def _notes(frame: pl.DataFrame, ranking: Ranking) -> list[str]:
@@ -155,7 +159,8 @@ def _notes(frame: pl.DataFrame, ranking: Ranking) -> list[str]:
     few = sum(no_verdict(row) for row in frame.iter_rows(named=True))
     if few:
         notes.append(
-            f"{few:,} of {frame.height:,} rest on too little code for a verdict; their dots are hollow."
+            f"{few:,} of {frame.height:,} rest{'s' * (few == 1)} on too little code for a verdict; "
+            f"{'its dot is' if few == 1 else 'their dots are'} hollow."
         )
     return notes
 

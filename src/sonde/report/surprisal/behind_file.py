@@ -8,14 +8,14 @@ from typing import Any
 import polars as pl
 
 from sonde.report._drawing.charts import differences
-from sonde.report._shared.numbers import count, no_verdict, number, with_interval
+from sonde.report._shared.numbers import count, number, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, observed
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.formats import Number, join_names
 from sonde.results.tables import CLUSTERS, MODEL, Column, N, estimate
-from sonde.results.verdict import why_no_verdict
+from sonde.results.words import nothing_found, standing_of_difference, too_little
 
 _CHANGE, _BEHIND = "file-none", "file"
 _ORIGINS = {
@@ -136,14 +136,15 @@ def _answers(rows: pl.DataFrame, run: RunData) -> Sequence[str]:
         if whole is not None:
             sentences.append(
                 f"{who}Behind its file a text costs {number(whole['behind'])} bits per byte instead of "
-                f"{number(whole['alone'])}, a change of {with_interval(whole)}{_caveat(whole)}."
+                f"{number(whole['alone'])}, a change of {with_interval(whole)}"
+                f"{standing_of_difference(whole, digits=2, unit=' bits')}."
             )
         first = held.get(("all", "everything", "top1"))
         if first is not None:
             sentences.append(
                 f"{who}The first guess is right for {number(first['behind'], 1)} % of the subwords instead "
                 f"of {number(first['alone'], 1)} %, a change of {with_interval(first, digits=1)} points"
-                f"{_caveat(first)}."
+                f"{standing_of_difference(first, unit=' points')}."
             )
         if ("origin", "internal call", "bits") in held:
             sentences.append(
@@ -162,23 +163,24 @@ _CALLS = {
 def _of_calls(held: Mapping[str, Mapping[str, Any]]) -> str:
     """The change of each kind of call, and whether own code gains more than outside code."""
     parts = [
-        f"by {with_interval(held[name])} {words}{_caveat(held[name])}"
+        f"by {with_interval(held[name])} {words}{standing_of_difference(held[name], digits=2)}"
         for name, words in _CALLS.items()
         if name in held
     ]
     said = f"Subwords of calls change, in bits, {join_names(parts)}."
     gap = held.get(_ORIGINS["internal-external"])
-    if gap is None or no_verdict(gap):
+    if gap is None:
         return said
     difference = f"a difference of {with_interval(gap)}"
+    if why := too_little(gap):
+        of = "on whether it helps more with calls into the repository than with calls out of it"
+        return f"{said} {why[:1].upper()}{why[1:]}; {of}: {difference}."
     if gap["ci_low"] <= 0 <= gap["ci_high"]:
-        return f"{said} Whether it helps more with calls into the repository is not clear: {difference}."
+        between = "between calls into the repository and calls out of it"
+        found = nothing_found(gap, digits=2)
+        return f"{said} {found[:1].upper()}{found[1:]} {between}: {difference}."
     more = "more" if gap["value"] < 0 else "less"
     return f"{said} It helps {more} with calls into the repository than with calls out of it: {difference}."
-
-
-def _caveat(row: Mapping[str, Any]) -> str:
-    return f" (no verdict: {why_no_verdict(row)})" if no_verdict(row) else ""
 
 
 def _notes(run: RunData) -> Sequence[str]:

@@ -8,12 +8,12 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import specification
-from sonde.report._shared.numbers import count, with_interval
+from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._scores import LENS
 from sonde.results.dimensions import dimensions_are
-from sonde.results.formats import Format, Number
+from sonde.results.formats import Format, Number, counted
 from sonde.results.tables import LANGUAGE, MODEL, Column, scored
 from sonde.results.words import standing
 
@@ -72,7 +72,7 @@ def _sentence(row: dict[str, Any], run: RunData) -> str:
     bins = {"equal_width": ", in bins of equal width", "equal_mass": ", in bins of equal size"}
     return (
         f"{who}The expected calibration error is {with_interval(row, 100, 1)} percentage points "
-        f"over {count(row['n'])} subwords{bins.get(row['binning'], '')}{standing(row)}."
+        f"over {counted(row['n'], 'subword')}{bins.get(row['binning'], '')}{standing(row)}."
     )
 
 

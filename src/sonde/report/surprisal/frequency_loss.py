@@ -17,6 +17,7 @@ from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, observed
 from sonde.results.dimensions import dimensions_are
 from sonde.results.tables import LANGUAGE, MODEL, Column, N, estimate
+from sonde.results.words import nothing_found, too_little
 
 SHOWN_POINTS = 900
 _MIN_SUBWORDS = 3
@@ -134,17 +135,27 @@ def _answer(rows: pl.DataFrame, several: bool) -> str:
             f"; over all subwords {with_interval(every.row(0, named=True))}" if among and every.height else ""
         )
         who = f"{said['shown']}: " if several else ""
-        sentences.append(f"{who}{_verdict(said)}{among} (Spearman {with_interval(said)}{beside}).")
+        tail = nothing_found(said, digits=2) if _is_level(said) else too_little(said)
+        sentences.append(
+            f"{who}{_verdict(said)}{among} (Spearman {with_interval(said)}{beside}{tail and f'; {tail}'})."
+        )
     return "\n".join(sentences)
 
 
 def _verdict(row: dict[str, Any]) -> str:
     low, high = row["ci_low"], row["ci_high"]
     if no_verdict(row) or low is None or high is None or not math.isfinite(low + high):
-        return "No verdict on whether rare subwords surprise more"
+        return "Too little data on whether rare subwords surprise more"
     if high < 0:
         return "The rarer a subword, the more it surprises"
-    return "The more frequent a subword, the more it surprises" if low > 0 else "No clear monotone relation"
+    if low > 0:
+        return "The more frequent a subword, the more it surprises"
+    return "Rare subwords are not found to surprise more, or less,"
+
+
+def _is_level(row: dict[str, Any]) -> bool:
+    """Whether a correlation allows a verdict and is not told from 0."""
+    return not no_verdict(row) and row["ci_low"] <= 0 <= row["ci_high"]
 
 
 def _table(rows: pl.DataFrame, several: bool) -> Table | None:

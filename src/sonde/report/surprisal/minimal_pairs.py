@@ -9,14 +9,16 @@ import polars as pl
 
 from sonde.report._drawing.charts import dots
 from sonde.report._shared.asked import label_of, meaning_of, ordered
-from sonde.report._shared.numbers import count, no_verdict, spelled, with_interval
+from sonde.report._shared.numbers import no_verdict, spelled, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._pairs import CONTROLS, CUTS, pair_rows
 from sonde.report.surprisal._scores import LENS
 from sonde.results.extremes import describe_extreme, find_extreme
+from sonde.results.formats import counted, join_names
 from sonde.results.tables import LANGUAGE, MODEL, Column, estimate, sized
 from sonde.results.verdict import why_no_verdict
+from sonde.results.words import TOO_LITTLE, nothing_found_in, standing, standing_of_difference
 
 _SLICED = 3
 """Charts of what pairs have in common, at most; all of it stands in the table."""
@@ -115,7 +117,8 @@ def _answers(rows: pl.DataFrame, gains: pl.DataFrame) -> Sequence[str]:
         if len(own) == 1:
             sentences.append(f"{subject}: {_alone(own[0], part, gains)}.")
         elif not firm:
-            sentences.append(f"{subject}: no verdict on any fault: {why_no_verdict(own[0])}.")
+            shares = join_names([f"{_label(row)} {_share(row)}" for row in own])
+            sentences.append(f"{subject}: {TOO_LITTLE} on any fault ({why_no_verdict(own[0])}): {shares}.")
         else:
             sentences.append(f"{subject}: {_of_several(own, firm, part, gains)}.")
     return sentences
@@ -124,8 +127,17 @@ def _answers(rows: pl.DataFrame, gains: pl.DataFrame) -> Sequence[str]:
 def _of_several(own: Sequence[Row], firm: Sequence[Row], part: pl.DataFrame, gains: pl.DataFrame) -> str:
     """For how many faults a model is beyond the best control, and what can be told of both ends."""
     leads = [gain for row in own if (gain := _gain(row, _best(row, part), gains)) is not None]
-    ahead = sum(not no_verdict(gain) and gain["ci_low"] > 0 for gain in leads)
-    said = [f"for {ahead} of {len(own)} faults the original is likelier more often than by the best control"]
+    judged = [gain for gain in leads if not no_verdict(gain)]
+    ahead = sum(gain["ci_low"] > 0 for gain in judged)
+    behind = sum(gain["ci_high"] < 0 for gain in judged)
+    level = [gain for gain in judged if gain["ci_low"] <= 0 <= gain["ci_high"]]
+    said = [
+        f"for {ahead} of {len(own)} faults the original is likelier more often than by the best control"
+        + f", for {behind} less often" * bool(behind)
+    ]
+    said += nothing_found_in(level, 100, 1, " points")
+    if few := len(leads) - len(judged):
+        said.append(f"{TOO_LITTLE} in {few}")
     if ahead and (lead := find_extreme(leads, ends=2)) is not None:
         said.append(
             describe_extreme(
@@ -151,14 +163,15 @@ def _alone(row: Row, part: pl.DataFrame, gains: pl.DataFrame) -> str:
     gain = _gain(row, control, gains)
     said = (
         f"the original of “{label_of(row['task'])}” has less surprisal than its mutant in "
-        f"{_share(row)} of {count(row['n'])} pairs"
+        f"{_share(row)} of {counted(row['n'], 'pair')}"
     )
     if control is not None:
         said += f", against {_share(control)} by {CONTROLS[control['control']]}"
     if gain is not None:
         said += f" (difference {with_interval(gain, 100, 1)} points)"
-    why = why_no_verdict(gain if gain is not None else row)
-    return f"{said}; no verdict: {why}" if why else said
+    if gain is None:
+        return f"{said}{standing(row)}"
+    return f"{said}{standing_of_difference(gain, 100, 1, ' points')}"
 
 
 def _share(row: Row) -> str:

@@ -15,6 +15,7 @@ from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.tables import LANGUAGE, MODEL, Column, scored
 from sonde.results.verdict import why_no_verdict
+from sonde.results.words import nothing_found
 
 _WEIGHTINGS = {
     "unweighted": "mean of tag means",
@@ -186,7 +187,10 @@ def _answer(gaps: pl.DataFrame, run: RunData) -> str:
             row for row in part.iter_rows(named=True) if not no_verdict(row) and row["ci_low"] is not None
         ]
         if not firm:
-            sentences.append(f"{who}No verdict: {why_no_verdict(first)}.")
+            sentences.append(
+                f"{who}Too little data on internal calls against external ones ({why_no_verdict(first)}): "
+                f"{first['name']} {with_interval(first)} bits."
+            )
             continue
         readings = "; ".join(f"{row['name']} {_sign(row)}, {with_interval(row)} bits" for row in firm)
         sentences.append(f"{who}Internal calls against external ones: {readings}.")
@@ -196,7 +200,7 @@ def _answer(gaps: pl.DataFrame, run: RunData) -> str:
 def _sign(row: dict[str, Any]) -> str:
     if row["ci_low"] > 0:
         return "more surprising"
-    return "less surprising" if row["ci_high"] < 0 else "not clearly different"
+    return "less surprising" if row["ci_high"] < 0 else nothing_found(row, digits=2, unit=" bits")
 
 
 def _table(rows: pl.DataFrame, run: RunData) -> Table:

@@ -14,7 +14,7 @@ from sonde.report._shared.run import RunData
 from sonde.report.surprisal._scores import LENS
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.matched import MATCHED
-from sonde.results.memory import AFTER, BEFORE, CHANGE, LIMIT, PERIOD, in_words, memory_seen
+from sonde.results.memory import AFTER, BEFORE, CHANGE, LIMIT, PERIOD, describe_memory
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
 
 _OWN, _RANDOM, _BEYOND = "the model", "random weights", "the model less random weights"
@@ -89,7 +89,9 @@ def _answers(rows: pl.DataFrame, day: str) -> Iterator[str]:
         if (change := held.get((_OWN, CHANGE))) is None:
             continue
         who = f"{change['shown']} on {spelled(change['language'])}: " if several else ""
-        before, after = (number(held[_OWN, time]["value"]) for time in (BEFORE, AFTER))
+        before, after = (
+            number(row["value"] if (row := held.get((_OWN, time))) else None) for time in (BEFORE, AFTER)
+        )
         beyond = held.get((_BEYOND, CHANGE))
         untrained = held.get((_RANDOM, CHANGE))
         beside = (
@@ -100,7 +102,7 @@ def _answers(rows: pl.DataFrame, day: str) -> Iterator[str]:
         yield (
             f"{who}At the same mix of constructs, code since {day} costs {after} bits a subword and older "
             f"code {before}, a difference of {with_interval(change)}.{beside} "
-            f"{in_words(memory_seen(change, beyond))}"
+            f"{describe_memory(change, beyond)}"
         )
 
 

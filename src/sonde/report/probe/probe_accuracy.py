@@ -153,7 +153,7 @@ def _spec(rows: pl.DataFrame, found: Accounts, random: Rows) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Beaten:
-    """Tasks of one model by how the chosen layer ends against the best surface baseline, with the differences.
+    """Tasks of one model by how the chosen layer ends against the best surface baseline.
 
     Attributes:
         above: Surely more accurate.

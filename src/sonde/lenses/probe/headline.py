@@ -9,6 +9,7 @@ import polars as pl
 
 from sonde.lenses.probe.fit import BEST
 from sonde.results.dimensions import REASON, dimension, dimensions_are
+from sonde.results.local_cues import cues_by_key, describe_cues
 from sonde.results.scores import LEFT_OUT
 from sonde.results.verdict import verdict_allowed
 from sonde.results.words import figures, standing
@@ -17,13 +18,14 @@ _KEY = ("model", "task", "language")
 
 
 def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
-    """Accuracy of the chosen layer with its gain over the best surface baseline; first what they rest on."""
+    """Yield the accuracy of each chosen layer, its gain and what local cues tell; first what they rest on."""
     test = scores.filter((pl.col("split") == "test") & dimensions_are(dict([BEST])))
     own = test.filter((pl.col("metric") == "accuracy") & pl.col("control").is_null())
     linear = own.filter(pl.col("method") != "mlp")
     chosen = linear.unique(_KEY, keep="first", maintain_order=True)
     gains = test.filter(pl.col("metric") == "gain").unique(_KEY, keep="first", maintain_order=True)
     joined = chosen.join(gains, on=_KEY, how="left", suffix="_gain", maintain_order="left")
+    told = cues_by_key(test)
     for part in joined.partition_by("model", "language", maintain_order=True):
         yield _rests(part)
     for row in joined.iter_rows(named=True):
@@ -34,6 +36,8 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
         if row["value_gain"] is not None:
             gain = _gain_of(row)
             line += f"; {figures(gain, 100, sign='+')} points over {gain['control']}{standing(gain)}"
+        if (both := told.get(tuple(row[name] for name in _KEY))) is not None:
+            line += f"; {describe_cues(row, *both)}"
         yield line
     left_out = scores.filter(pl.col("metric") == LEFT_OUT).with_columns(reason=dimension(REASON))
     for row in left_out.iter_rows(named=True):

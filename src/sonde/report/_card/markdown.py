@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from sonde.report._card.card import Card, CardEntry, Provenance, RequirementOutcome
-from sonde.report._card.words import figures, metric, required, subject
+from sonde.report._card.words import figures, in_words, metric, required, subject
 from sonde.results.formats import count, legible, number
 from sonde.results.words import plain_words
 
@@ -46,7 +46,7 @@ def _cells(one: CardEntry) -> list[str]:
     control = "" if one.control is None else f"{one.control.control}: {figures(one.control)}"
     clusters = number(held.effective_clusters, 1)
     of = (held.model, ", ".join(filter(None, (held.language, held.side))), held.task)
-    return [*of, f"{metric(held)}{among}: {figures(held)}", count(held.n), clusters, control, one.verdict]
+    return [*of, f"{metric(held)}{among}: {figures(held)}", count(held.n), clusters, control, in_words(one)]
 
 
 def _outcome(one: RequirementOutcome) -> list[str]:

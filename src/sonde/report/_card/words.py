@@ -38,9 +38,14 @@ def required(bound: str, threshold: float) -> str:
     return f"upper end of the interval at most {threshold:.4g}"
 
 
+def in_words(one: CardEntry) -> str:
+    """The verdict of a headline, and what stands beside it and takes no part in it."""
+    return f"{one.verdict}; {one.beside}" if one.beside else one.verdict
+
+
 def entry_line(one: CardEntry) -> str:
     """A headline of a card on one line of a terminal."""
-    return legible(f"{subject(one.number)} {figures(one.number)}: {one.verdict}")
+    return legible(f"{subject(one.number)} {figures(one.number)}: {in_words(one)}")
 
 
 def outcome_line(one: RequirementOutcome) -> str:

@@ -23,6 +23,7 @@ from sonde.report._shared.answers import sentence_of
 from sonde.report._shared.run import RunData
 from sonde.report._shared.title import titles
 from sonde.results.findings import Finding, findings, metric_words
+from sonde.results.local_cues import cues_by_key
 from sonde.results.words import plain_words
 
 
@@ -39,6 +40,8 @@ class TaskAnswer:
         verdict: The conclusion in a sentence without its full stop.
         among: Of how many values of a dimension or places in the model the number is the highest.
         tied: How many of these cannot be told from the highest, itself among them.
+        cues: What local cues reach and the paired difference to it, of a probe about tokens; else None. They
+            take no part in the verdict.
     """
 
     row: Row
@@ -49,6 +52,7 @@ class TaskAnswer:
     verdict: str
     among: int = 1
     tied: int = 1
+    cues: tuple[Row, Row] | None = None
 
 
 _SUBJECT = ("model", "language", "corpus_hash", "task")
@@ -66,12 +70,18 @@ def task_answers(run: RunData) -> list[TaskAnswer]:
     return said
 
 
+def _with_cues(answer: TaskAnswer, part: pl.DataFrame) -> TaskAnswer:
+    """Add what local cues reach on the same examples."""
+    same = part.filter(pl.col("pooling") == answer.row["pooling"])
+    return dataclasses.replace(answer, cues=next(iter(cues_by_key(same).values()), None))
+
+
 def _declared(part: pl.DataFrame, question: LensQuestion | None) -> list[TaskAnswer]:
     said: list[TaskAnswer] = []
     while question and not said:
         sides = part.filter(question.where).partition_by("side", maintain_order=True)
         held = [compared(rows.to_dicts(), question) for rows in sides]
-        said = [_answer(one, _declared_sentence(question, one)) for one in held if one]
+        said = [_with_cues(_answer(one, _declared_sentence(question, one)), part) for one in held if one]
         question = question.otherwise
     return said
 

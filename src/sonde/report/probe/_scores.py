@@ -10,6 +10,7 @@ import polars as pl
 from sonde.report._shared.asked import family_of, label_of
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import dimensions_are
+from sonde.results.local_cues import CUES_GAIN, cues_by_key
 
 LENS = "probe"
 BEST = dimensions_are({"selection": "best"})
@@ -109,6 +110,11 @@ def beside(
         rows = rows.filter(pl.col(column) == value)
     pooling = headline(run).select(*KEY, "pooling", "family", "name")
     return rows.join(pooling, on=[*KEY, "pooling"], maintain_order="left")
+
+
+def local_cues(run: RunData) -> dict[tuple[Any, ...], tuple[dict[str, Any], dict[str, Any]]]:
+    """What local cues reach and the paired difference to it, by model, task and language."""
+    return cues_by_key(beside(run, ["accuracy", CUES_GAIN], BEST, split="test"))
 
 
 def layers(run: RunData) -> pl.DataFrame:

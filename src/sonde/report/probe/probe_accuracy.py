@@ -24,10 +24,12 @@ from sonde.report.probe._scores import (
     fitted,
     headline,
     layers_of,
+    local_cues,
     whose,
 )
 from sonde.results.dimensions import REASON, dimensions_named
 from sonde.results.formats import PERCENT, Format, Number
+from sonde.results.local_cues import compare_with_cues, describe_cues
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
 
 Rows = dict[tuple[str, ...], dict[str, Any]]
@@ -73,7 +75,7 @@ class ProbeAccuracy:
             answer=_answer(run, rows, gains),
             charts=charts,
             table=_table(rows, surfaces, random, gains, run),
-            notes=[*fitted(run), *_notes(run)],
+            notes=[*_beside_cues(run, rows), *fitted(run), *_notes(run)],
         )
 
 
@@ -193,8 +195,19 @@ def _answer(run: RunData, rows: pl.DataFrame, gains: Rows) -> str:
     return "\n".join(lines)
 
 
+def _beside_cues(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
+    """What the word and its neighbours tell of each task about tokens: a sentence each."""
+    told = local_cues(run)
+    for row in rows.iter_rows(named=True):
+        if (both := told.get(tuple(row[name] for name in KEY))) is not None:
+            who = whose(run, row)
+            yield f"{row['name']}{f' ({who})' if who else ''} is {describe_cues(row, *both)}."
+
+
 def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: RunData) -> Table:
     selectivity = by_key(beside(run, ["selectivity"], BEST))
+    told = local_cues(run)
+    cues, cues_gains = ({key: both[place] for key, both in told.items()} for place in (0, 1))
     others: dict[tuple[Any, ...], list[str]] = {}
     beyond = every_pooling(run).join(rows, on=[*KEY, "pooling"], how="anti", maintain_order="left")
     for row in beyond.iter_rows(named=True):
@@ -205,6 +218,7 @@ def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: R
     for row in sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["language"])):
         key = tuple(row[name] for name in KEY)
         beside_it = {"surface": surfaces, "gain": gains, "random": random, "selectivity": selectivity}
+        beside_it |= {"cues": cues, "cues_gain": cues_gains}
         records.append(
             {**row, "key": key, "others": ", ".join(others.get(key, [])) or None}
             | {name: held.get(key) for name, held in beside_it.items()}
@@ -239,6 +253,7 @@ def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: R
                 interval="Interval of the gain",
                 help="Accuracy of the probe less that of the best surface.",
             ),
+            *(_cues_columns() if told else ()),
             Column(
                 title="Random weights, %",
                 value="random",
@@ -257,6 +272,29 @@ def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: R
             Column(title="Other poolings, %", value="others"),
         ],
         rows=records,
+    )
+
+
+def _cues_columns() -> Iterator[Column]:
+    """What the word and its neighbours tell, which is no baseline that the probe has to beat."""
+    yield Column(
+        title="Word and neighbours, %",
+        value="cues",
+        format=PERCENT,
+        help="Read from the word itself, its neighbours and the characters beside it, without a model.",
+    )
+    yield from estimate(
+        "Beyond these, points",
+        1,
+        100,
+        key="cues_gain",
+        interval="Interval beyond these",
+        help="Accuracy of the probe less that of the word and its neighbours; no part of the verdict.",
+    )
+    yield Column(
+        title="Told",
+        value=lambda row: row["cues_gain"] and compare_with_cues(row["cues_gain"]),
+        help="Whether the states tell more than the word and its neighbours, or less.",
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from sonde.experiments.language_page import languages_page
 from sonde.experiments.reference import options_page
 from sonde.experiments.schema import experiment_schema
+from sonde.languages import corpora_of
 from sonde.models import CELLS, Checkpoint, known_checkpoints, size_text
 from sonde.papers.modes import modes_page
 from sonde.report import card_schema
@@ -90,7 +91,58 @@ def _sourced(checkpoint: Checkpoint, name: str) -> str:
     return f"[{text}]({cell.source})" if cell.source.startswith("https://") else f"{text} ({cell.source})"
 
 
+LOCAL_CUES = "## Local cues\n"
+
+
+def tasks_page() -> str:
+    """The page of the surface baselines as `python -m bench baselines` wrote it, with what local cues reach."""
+    page = (DOCS / "tasks.md").read_text(encoding="utf-8").partition(LOCAL_CUES)[0].rstrip("\n")
+    measured = json.loads((DOCS / "measured" / "cues.json").read_text(encoding="utf-8"))
+    cells = {(cell["task"], cell["language"]): cell for cell in measured["cells"]}
+    tasks, languages = ({key[place]: None for key in sorted(cells)} for place in (0, 1))
+    corpora = "; ".join(f"{name}: {_corpus(corpora_of(name)[0])}" for name in sorted(languages))
+    text = _CUES.format(size=f"{measured['size']:,}", functions=f"{measured['functions']:,}", corpora=corpora)
+    table = [f"| task | {' | '.join(sorted(languages))} |", f"|---|{'--:|' * len(languages)}"]
+    table += [
+        f"| `{task}` | {' | '.join(_cue_cell(cells[task, name]) for name in sorted(languages))} |"
+        for task in tasks
+    ]
+    refused = [f"- {name}: {cell['why']}" for (_, name), cell in cells.items() if cell["why"]]
+    lacking = ["", "Without a data set there:", "", *refused] if refused else []
+    return "\n".join([page, "", LOCAL_CUES, text, *table, *lacking]) + "\n"
+
+
+_CUES = """Local cues belong to the language: in most of them a name before a bracket is a function, and who reads one
+sign further knows its class without a model. They are no fault of a data set, so they stand *beside* a probe and are not
+a baseline that it has to beat: a run says "read from the states with 92.0 %, from the word and its neighbours with
+97.0 %: less from the states", and the verdict stays that over the surface baselines.
+
+Read are the word itself (its spelling; of a longer stretch its first and last words), the words and signs on either side
+and the characters on either side, one or two of each, by logistic regression (numbers by ridge regression) with
+its penalty and how far it reads chosen on validation, in the folds of the probe. Of a pair both places are read. Whole
+functions have no neighbours: of them `bag_of_tokens`, a baseline above, tells as much.
+
+Accuracy in percent with its 95 % interval, and how far above chance that is in points, clustered as above, of {size}
+examples or as many as there are, from {functions} functions of each language ({corpora}); written by `python -m bench cues` and `make docs`.
+"""
+
+
+def _corpus(name: str) -> str:
+    """A corpus by name; of a list of packages with versions their number."""
+    source, _, packages = name.partition(":")
+    number = packages.count(",") + 1
+    return f"{number} packages of `{source}`" if number > 3 else f"`{name}`"
+
+
+def _cue_cell(cell: dict[str, Any]) -> str:
+    if cell["why"]:
+        return ""
+    value, low, high = (100 * cell[end] for end in ("value", "low", "high"))
+    return f"{value:.1f} [{low:.1f}, {high:.1f}] {value - 100 / cell['classes']:+.0f}"
+
+
 PAGES = {
+    "tasks.md": tasks_page,
     "checkpoints.md": checkpoints_page,
     "performance.md": performance_page,
     "glossary.md": glossary_page,

@@ -24,7 +24,7 @@ from sonde.tasks._own import OwnLabels
 from sonde.training.probes.parts import grouped_folds
 
 FUNCTIONS = 3_000
-SIZE = 1_000
+SIZE = 500
 TARGETS = ("span", "pair")
 MEASURED = Path(__file__).parents[1] / "docs" / "measured" / "cues.json"
 

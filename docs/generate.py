@@ -91,40 +91,26 @@ def _sourced(checkpoint: Checkpoint, name: str) -> str:
     return f"[{text}]({cell.source})" if cell.source.startswith("https://") else f"{text} ({cell.source})"
 
 
-LOCAL_CUES = "## Local cues\n"
-
-
 def tasks_page() -> str:
-    """The page of the surface baselines as `python -m bench baselines` wrote it, with what local cues reach."""
-    page = (DOCS / "tasks.md").read_text(encoding="utf-8").partition(LOCAL_CUES)[0].rstrip("\n")
+    """The page that `python -m bench baselines` wrote, with what local cues were measured to reach."""
+    text = (DOCS / "local-cues.template.md").read_text(encoding="utf-8")
+    page = (DOCS / "tasks.md").read_text(encoding="utf-8").partition(text.partition("\n")[0])[0]
     measured = json.loads((DOCS / "measured" / "cues.json").read_text(encoding="utf-8"))
     cells = {(cell["task"], cell["language"]): cell for cell in measured["cells"]}
-    tasks, languages = ({key[place]: None for key in sorted(cells)} for place in (0, 1))
-    corpora = "; ".join(f"{name}: {_corpus(corpora_of(name)[0])}" for name in sorted(languages))
-    text = _CUES.format(size=f"{measured['size']:,}", functions=f"{measured['functions']:,}", corpora=corpora)
-    table = [f"| task | {' | '.join(sorted(languages))} |", f"|---|{'--:|' * len(languages)}"]
+    tasks, languages = ([*{key[place]: None for key in sorted(cells)}] for place in (0, 1))
+    languages.sort()
+    table = [f"| task | {' | '.join(languages)} |", f"|---|{'--:|' * len(languages)}"]
     table += [
-        f"| `{task}` | {' | '.join(_cue_cell(cells[task, name]) for name in sorted(languages))} |"
-        for task in tasks
+        f"| `{task}` | {' | '.join(_cue_cell(cells[task, name]) for name in languages)} |" for task in tasks
     ]
-    refused = [f"- {name}: {cell['why']}" for (_, name), cell in cells.items() if cell["why"]]
-    lacking = ["", "Without a data set there:", "", *refused] if refused else []
-    return "\n".join([page, "", LOCAL_CUES, text, *table, *lacking]) + "\n"
-
-
-_CUES = """Local cues belong to the language: in most of them a name before a bracket is a function, and who reads one
-sign further knows its class without a model. They are no fault of a data set, so they stand *beside* a probe and are not
-a baseline that it has to beat: a run says "read from the states with 92.0 %, from the word and its neighbours with
-97.0 %: less from the states", and the verdict stays that over the surface baselines.
-
-Read are the word itself (its spelling; of a longer stretch its first and last words), the words and signs on either side
-and the characters on either side, one or two of each, by logistic regression (numbers by ridge regression) with
-its penalty and how far it reads chosen on validation, in the folds of the probe. Of a pair both places are read. Whole
-functions have no neighbours: of them `bag_of_tokens`, a baseline above, tells as much.
-
-Accuracy in percent with its 95 % interval, and how far above chance that is in points, clustered as above, of {size}
-examples or as many as there are, from {functions} functions of each language ({corpora}); written by `python -m bench cues` and `make docs`.
-"""
+    refused = [f"- {cell['why']}" for cell in cells.values() if cell["why"]]
+    places = {
+        "size": f"{measured['size']:,}",
+        "functions": f"{measured['functions']:,}",
+        "corpora": "; ".join(f"{name}: {_corpus(corpora_of(name)[0])}" for name in languages),
+        "table": "\n".join([*table, *(["", "Without a data set there:", "", *refused] if refused else [])]),
+    }
+    return page.rstrip("\n") + "\n\n" + text.format(**places)
 
 
 def _corpus(name: str) -> str:

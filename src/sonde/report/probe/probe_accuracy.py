@@ -75,7 +75,7 @@ class ProbeAccuracy:
             answer=_answer(run, rows, gains),
             charts=charts,
             table=_table(rows, surfaces, random, gains, run),
-            notes=[*_beside_cues(run, rows), *fitted(run), *_notes(run)],
+            notes=[*fitted(run), *_beside_cues(run, rows), *_notes(run)],
         )
 
 

@@ -549,6 +549,16 @@ def test_structural_probes_find_the_tree_in_the_layer_that_holds_it() -> None:
         assert one(table, metric=metric, control="gold_distances")["value"] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("about", ["functions", "tokens"])
+@pytest.mark.parametrize("part", ["everywhere", "train"])
+def test_one_class_is_left_out_with_its_reason_before_baselines_are_fitted(about: str, part: str) -> None:
+    frame, observations = planted() if about == "functions" else cued(decided=True)
+    same = pl.lit(True) if part == "everywhere" else pl.col("split") == "train"
+    labels = frame.with_columns(label=pl.when(same).then(pl.lit("same")).otherwise("label"))
+    (row,) = score({"task": labels}, observations, controls=True).to_dicts()
+    assert row["metric"] == "left_out" and "class" in row["slice"]
+
+
 def cued(decided: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Tokens whose class the word behind them decides, or nothing; states know it in part."""
     rng = np.random.default_rng(6)

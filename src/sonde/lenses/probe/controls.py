@@ -201,7 +201,12 @@ def _tested(examples: Examples) -> list[str]:
 
 
 def surfaces_of(examples: Examples, scoring: Scoring) -> Surfaces:
-    """Fit every surface baseline and local cues to a task's examples, in the very folds of the probes."""
+    """Fit every surface baseline and local cues to a task's examples, in the very folds of the probes.
+
+    Raises:
+        InputError: A part of a fold lacks a class, or there is one only.
+    """
+    check_folds(examples.task, examples.labels, examples.classes, examples.folds)
     items = _items(examples, scoring)
     data = Dataset(task=examples.task, version="", examples=examples.frame, inputs=())
     folds = [(parts.train, parts.valid, parts.test) for parts in examples.folds]

@@ -123,14 +123,15 @@ def _baselines(name: str) -> Found | str:
     table = surface_predictions(Dataset(name, task.version, frame, data.inputs), _items(), folds)
     cluster = dict(zip(frame["example_id"].to_list(), clusters.tolist(), strict=True))
     accuracy = {
-        str(control): _estimate(rows, cluster)
+        str(control): estimate(rows, cluster)
         for (control,), rows in table.partition_by("control", as_dict=True, maintain_order=True).items()
         if control != "majority"
     }
     return Found(name, task.target, frame.height, 1 / frame["label"].n_unique(), accuracy)
 
 
-def _estimate(rows: pl.DataFrame, cluster: Mapping[str, int]) -> Estimates:
+def estimate(rows: pl.DataFrame, cluster: Mapping[str, int]) -> Estimates:
+    """Estimate how often the predictions of a table are right, by cluster of each example."""
     right = rows["correct"].to_numpy().astype(np.float64)
     places = np.array([cluster[example] for example in rows["example_id"]])
     return ratios(sums_of(right[None, :], places), "proportion")

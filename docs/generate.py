@@ -10,6 +10,7 @@ from typing import Any
 from sonde.experiments.language_page import languages_page
 from sonde.experiments.reference import options_page
 from sonde.experiments.schema import experiment_schema
+from sonde.languages import corpora_of
 from sonde.models import CELLS, Checkpoint, known_checkpoints, size_text
 from sonde.papers.modes import modes_page
 from sonde.report import card_schema
@@ -90,7 +91,44 @@ def _sourced(checkpoint: Checkpoint, name: str) -> str:
     return f"[{text}]({cell.source})" if cell.source.startswith("https://") else f"{text} ({cell.source})"
 
 
+def tasks_page() -> str:
+    """The page that `python -m bench baselines` wrote, with what local cues were measured to reach."""
+    text = (DOCS / "local-cues.template.md").read_text(encoding="utf-8")
+    page = (DOCS / "tasks.md").read_text(encoding="utf-8").partition(text.partition("\n")[0])[0]
+    measured = json.loads((DOCS / "measured" / "cues.json").read_text(encoding="utf-8"))
+    cells = {(cell["task"], cell["language"]): cell for cell in measured["cells"]}
+    tasks, languages = ([*{key[place]: None for key in sorted(cells)}] for place in (0, 1))
+    languages.sort()
+    table = [f"| task | {' | '.join(languages)} |", f"|---|{'--:|' * len(languages)}"]
+    table += [
+        f"| `{task}` | {' | '.join(_cue_cell(cells[task, name]) for name in languages)} |" for task in tasks
+    ]
+    refused = [f"- {cell['why']}" for cell in cells.values() if cell["why"]]
+    places = {
+        "size": f"{measured['size']:,}",
+        "functions": f"{measured['functions']:,}",
+        "corpora": "; ".join(f"{name}: {_corpus(corpora_of(name)[0])}" for name in languages),
+        "table": "\n".join([*table, *(["", "Without a data set there:", "", *refused] if refused else [])]),
+    }
+    return page.rstrip("\n") + "\n\n" + text.format(**places)
+
+
+def _corpus(name: str) -> str:
+    """A corpus by name; of a list of packages with versions their number."""
+    source, _, packages = name.partition(":")
+    number = packages.count(",") + 1
+    return f"{number} packages of `{source}`" if number > 3 else f"`{name}`"
+
+
+def _cue_cell(cell: dict[str, Any]) -> str:
+    if cell["why"]:
+        return ""
+    value, low, high = (100 * cell[end] for end in ("value", "low", "high"))
+    return f"{value:.1f} [{low:.1f}, {high:.1f}] {value - 100 / cell['classes']:+.0f}"
+
+
 PAGES = {
+    "tasks.md": tasks_page,
     "checkpoints.md": checkpoints_page,
     "performance.md": performance_page,
     "glossary.md": glossary_page,

@@ -19,10 +19,15 @@ from sonde.lenses._lens import Captured, ControlObservations
 from sonde.lenses._states import pack, subwords_of, unpack
 from sonde.lenses.probe.data import Examples, states_of
 from sonde.lenses.probe.observe import STATES_SCHEMA
+from sonde.report._shared.against import compared
+from sonde.report.probe import title
 from sonde.results import spearman_rows
+from sonde.results.findings import findings
 from sonde.results.metrics import spearman
 from sonde.results.scores import Score, scores_frame
+from sonde.results.series import series_frame
 from sonde.results.verdict import verdict_allowed
+from sonde.results.words import figures
 from sonde.tasks import EXAMPLE_SCHEMA, Dataset
 from sonde.tasks._surface import surface_predictions
 
@@ -542,3 +547,96 @@ def test_structural_probes_find_the_tree_in_the_layer_that_holds_it() -> None:
         assert rows["value"][1] > rows["value"][0] + 0.2
         assert one(table, metric=metric, control="neighbours")["n"] == best["n"]
         assert one(table, metric=metric, control="gold_distances")["value"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("about", ["functions", "tokens"])
+@pytest.mark.parametrize("part", ["everywhere", "train"])
+def test_one_class_is_left_out_with_its_reason_before_baselines_are_fitted(about: str, part: str) -> None:
+    frame, observations = planted() if about == "functions" else cued(decided=True)
+    same = pl.lit(True) if part == "everywhere" else pl.col("split") == "train"
+    labels = frame.with_columns(label=pl.when(same).then(pl.lit("same")).otherwise("label"))
+    (row,) = score({"task": labels}, observations, controls=True).to_dicts()
+    assert row["metric"] == "left_out" and "class" in row["slice"]
+
+
+def cued(decided: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Tokens whose class the word behind them decides, or nothing; states know it in part."""
+    rng = np.random.default_rng(6)
+    behind = [text[text.index("return") + 7 :].split()[0] for text in texts(600)]
+    gold = np.array([word < "delta" for word in behind]) if decided else rng.random(600) < 0.5
+    frame = functions(["x"] * 600).with_columns(
+        start=pl.Series([text.index("return") for text in texts(600)], dtype=pl.Int32),
+        end=pl.Series([text.index("return") + 6 for text in texts(600)], dtype=pl.Int32),
+        label=pl.Series(np.where(gold, "high", "low")),
+        type=pl.lit("return"),
+        value=pl.Series(gold + 0.1 * rng.normal(size=600)),
+    )
+    states = noise(600)
+    states[:, 1, 0] += 1.5 * (2 * gold - 1)
+    ends = {name: frame[name].to_list() for name in ("start", "end")}
+    return frame, observed(frame["item_id"].to_list(), states, "span", **ends)
+
+
+OPTIONS: Mapping[str, str | int | bool] = {"controls": True, "folds": 3, "probe": "linear,ridge"}
+
+
+def without_cues(table: pl.DataFrame) -> pl.DataFrame:
+    return table.filter(pl.col("control").ne_missing("local_cues"))
+
+
+@pytest.mark.parametrize("decided", [True, False])
+def test_local_cues_stand_beside_the_probe_and_take_no_verdict(
+    decided: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame, observations = cued(decided)
+    table = score({"task": frame}, observations, **OPTIONS)
+    best = one(table, metric="accuracy", slice="best", split="test", control=None)
+    cues = one(table, metric="accuracy", control="local_cues")
+    gain = one(table, metric="cues_gain", of_metric="accuracy")
+    assert cues["value"] > 0.98 if decided else abs(cues["value"] - 0.5) < 0.1
+    assert gain["value"] == pytest.approx(best["value"] - cues["value"])
+    assert gain["ci_low"] < gain["value"] < gain["ci_high"] and (gain["ci_high"] < 0) is decided
+    for row in (cues, gain):
+        assert (row["n"], row["n_clusters"], row["pooling"]) == (600, 40, "span")
+    assert (cues["layer"], gain["layer"], gain["slice"]) == (None, best["layer"], "best")
+    r2 = {row["control"]: row["value"] for row in table.filter(metric="r2", slice="best").to_dicts()}
+    rest = one(table, metric="cues_gain", of_metric="r2")
+    assert rest["value"] == pytest.approx(r2[None] - r2["local_cues"])
+    assert (rest["ci_high"] < 0) is decided
+    # Whatever they reach, the verdict is that over the surface baseline, and no other row is another.
+    monkeypatch.setattr("sonde.tasks._cues.marks_places", lambda examples: False)
+    scored = score({"task": frame}, observations, **OPTIONS)
+    assert scored.equals(without_cues(table), null_equal=True)
+    question = title.question
+    assert question is not None
+    said = [compared(rows.filter(question.where).to_dicts(), question) for rows in (table, scored)]
+    assert said[0] == said[1] and said[0] is not None and said[0].kind == "above"
+    assert findings(table.filter(metric="accuracy")) == findings(scored.filter(metric="accuracy"))
+    steps = [series_frame([(1, rows)], {"probe": LENSES.load("probe").compared}) for rows in (table, scored)]
+    assert steps[0].equals(steps[1], null_equal=True)
+
+
+@pytest.mark.parametrize("decided", [True, False])
+def test_the_headline_says_what_the_word_and_its_neighbours_tell(decided: bool) -> None:
+    frame, observations = cued(decided)
+    table = score({"task": frame}, observations, **OPTIONS)
+    _, line = LENSES.load("probe").headline(table)
+    best = one(table, metric="accuracy", slice="best", split="test", control=None)
+    cues, gain = (
+        one(table, control="local_cues", metric="accuracy"),
+        one(table, metric="cues_gain", of_metric="accuracy"),
+    )
+    words = "less from the states" if decided else "more from the states"
+    assert (
+        f"; read from the states with {100 * best['value']:.1f} %, from the word and its neighbours" in line
+    )
+    assert line.endswith(f"with {figures(cues, 100)} %: {words}, {figures(gain, 100, sign='+')} points")
+    few = table.with_columns(effective_clusters=pl.lit(3.0))
+    assert "%: too little data, " in [*LENSES.load("probe").headline(few)][1]
+    level = pl.when(pl.col("metric") == "cues_gain")
+    wide = table.with_columns(
+        ci_low=level.then(pl.lit(-0.2)).otherwise("ci_low"),
+        ci_high=level.then(pl.lit(0.2)).otherwise("ci_high"),
+    )
+    assert "%: cannot be told, " in [*LENSES.load("probe").headline(wide)][1]
+    assert "read from" not in [*LENSES.load("probe").headline(without_cues(table))][1]

@@ -14,6 +14,9 @@ from altair.vegalite.v6.schema.core import load_schema
 from tests.report.synthetic import dims, rewrite_summary, write_run
 
 from sonde.report import PLOTS, RunData, build_report
+from sonde.report._card.entries import card_of
+from sonde.report._card.markdown import markdown
+from sonde.report._card.words import entry_line
 from sonde.report._page.export import write_table
 from sonde.report._shared.asked import family_of, ordered
 from sonde.report._shared.plot import Figure
@@ -203,6 +206,55 @@ def test_what_lacks_a_verdict_is_counted_and_folds_are_said(tmp_path: Path) -> N
     assert "too little data, for too little independent code" in figure.answer
     assert "Cross-fitted over 5 folds" in figure.notes[0] and "4 to 35 effective clusters" in figure.notes[0]
     assert column(figure, "Task", "Layer")[0] == ("CPX", "2 (2 2 3 2 1)")
+
+
+@pytest.mark.parametrize(
+    ("difference", "half", "effective", "outcome"),
+    [
+        (-0.05, 0.02, 40.0, "less from the states"),
+        (0.05, 0.02, 40.0, "more from the states"),
+        (0.005, 0.001, 40.0, "differs, by less than matters"),
+        (-0.02, 0.05, 40.0, "cannot be told"),
+        (-0.05, 0.02, 4.0, "too little data"),
+    ],
+)
+@pytest.mark.parametrize("task", ["idn", "ktx", "next_use"])
+def test_page_and_card_say_what_the_word_and_its_neighbours_tell(
+    tmp_path: Path, task: str, difference: float, half: float, effective: float, outcome: str
+) -> None:
+    model, best = "org/base", {"dimensions": dims(selection="best"), "effective_clusters": effective}
+    found = [row(model, task, "accuracy", 0.92, layer=2, pooling="span", **best)]
+    found.append(row(model, task, "accuracy", 0.58, control="surface", pooling="span", **best))
+    found.append(row(model, task, "gain", 0.34, control="surface", layer=2, pooling="span", **best))
+    folder = write_run(tmp_path / "probe", [], {model: 1.0})
+    scores_frame(found).write_parquet(RunDirectory(folder).scores)
+    (alone,) = card_of(RunData(folder)).headlines
+    assert alone.local_cues is None and alone.beside == ""
+    plain = drawn(folder, "probe_accuracy")
+    assert plain.table is not None and "Word and neighbours, %" not in plain.table.titles
+
+    cues = {"control": "local_cues", "pooling": "span", **best}
+    found.append(row(model, task, "accuracy", 0.92 - difference, **cues))
+    ends = {"ci_low": difference - half, "ci_high": difference + half, "ci_method": "Fisher's z"}
+    found.append(row(model, task, "cues_gain", difference, layer=2, of_metric="accuracy", **cues, **ends))
+    scores_frame(found).write_parquet(RunDirectory(folder).scores)
+    told = f"{92 - 100 * difference:.1f}"
+    said = f"read from the states with 92.0 %, from the word and its neighbours with {told} "
+    figure = drawn(folder, "probe_accuracy")
+    (note,) = [note for note in figure.notes if "neighbours" in note]
+    name = plain.table.cells()[0][0].text
+    assert note.startswith(f"{name} is {said}") and f"%: {outcome}, " in note
+    values = column(figure, "Word and neighbours, %", "Told")
+    assert values == [(told, outcome)]
+    # What the run answers stays: the card's verdict, and the lead and answer of the section.
+    (held,) = card_of(RunData(folder)).headlines
+    assert (held.conclusion, held.verdict, held.control) == (alone.conclusion, alone.verdict, alone.control)
+    assert (figure.lead, figure.answer) == (plain.lead, plain.answer)
+    assert held.local_cues is not None and held.cues_difference is not None
+    assert (held.local_cues.control, held.cues_difference.value) == ("local_cues", difference)
+    assert held.beside.startswith(said) and f"%: {outcome}, " in held.beside
+    assert f"{alone.verdict}; {said}" in markdown(card_of(RunData(folder)))
+    assert entry_line(held).endswith(held.beside)
 
 
 def test_models_are_ranked_against_a_baseline_as_in_the_paper(root: Path) -> None:

@@ -55,3 +55,19 @@ def test_a_data_set_has_the_constructs_that_the_code_has(language: str) -> None:
     assert common <= set(made.examples["label"])
     counts = made.examples.group_by("split", "label").len()
     assert all(len(set(of_split["len"])) == 1 for _, of_split in counts.group_by("split"))
+
+
+@pytest.mark.parametrize("language", FUNCTIONS)
+def test_a_construct_that_the_code_hardly_has_is_left_out(language: str) -> None:
+    words = ["red", "blue", "wide", "long", "deep", "cold", "warm", "soft", "hard", "fast"]
+    items: list[Item] = []
+    for number in range(60):
+        text = FUNCTIONS[language].format(1000 + number).replace("text", f"{words[number % 10]} {number}")
+        # Two of the functions alone raise something.
+        if number > 1:
+            text = "\n".join(line for line in text.split("\n") if "raise " not in line)
+            text = text.replace("throw new", "new").replace("panic(", "print(")
+        items.append(Item(f"{number:03}", text, language, "function", f"{number}", "f", 0, f"c{number}", "r"))
+    made = build("constructs", items, size=300, language=language)
+    assert 0 < made.report["found"]["raise"] < 5 and "raise" in made.report["classes left out"]
+    assert "raise" not in set(made.examples["label"])

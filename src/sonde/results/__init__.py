@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sonde.results.examples import (
         mean_rows,
+        r2_difference_rows,
         r2_rows,
         share_rows,
         spearman_rows,
@@ -29,6 +30,7 @@ __all__ = [
     "mean_differences",
     "mean_rows",
     "means",
+    "r2_difference_rows",
     "r2_rows",
     "share_rows",
     "spearman_rows",

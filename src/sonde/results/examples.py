@@ -16,8 +16,8 @@ from scipy import sparse
 from sonde.results.clusters import Clusters, added_up, sums_of
 from sonde.results.contributions import Contributions, of_ratios
 from sonde.results.estimate import Statistic, jackknife, left_out_one, ratios
-from sonde.results.intervals import Kind
-from sonde.results.metrics import r_squared, weighted_spearman
+from sonde.results.intervals import DIFFERENCE_OF, Kind
+from sonde.results.metrics import r_squared, r_squared_difference, weighted_spearman
 from sonde.results.resampling import bootstrap
 from sonde.results.rows import rows_of
 from sonde.results.scores import Score
@@ -154,6 +154,21 @@ def r2_rows(
         named = dataclasses.replace(template, **own)
         rows += statistic_rows(named, r_squared, totals, totals[:, 0], "r2", clusters=kept)
     return rows
+
+
+def r2_difference_rows(
+    template: Score,
+    gold: Float[np.ndarray, " example"],
+    predicted: Float[np.ndarray, " example"],
+    other: Float[np.ndarray, " example"],
+    clusters: Clusters,
+) -> list[Score]:
+    """Score the share of the variance of a number that predictions explain less that of others, paired."""
+    centred = gold - gold.mean()
+    errors = [(gold - values) ** 2 for values in (predicted, other)]
+    kept, totals = added_up(np.column_stack([np.ones(len(gold)), centred, centred**2, *errors]), clusters)
+    kind = DIFFERENCE_OF["r2"]
+    return statistic_rows(template, r_squared_difference, totals, totals[:, 0], kind, clusters=kept)
 
 
 def spearman_rows(

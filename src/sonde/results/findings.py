@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from sonde.results.extremes import describe_ends, find_extreme, widen
+from sonde.results.local_cues import LOCAL_CUES
 from sonde.results.scores import LEFT_OUT
 from sonde.results.verdict import why_no_verdict
 from sonde.results.words import TOO_LITTLE, in_figures, plain_words
@@ -104,7 +105,7 @@ def controls_of(rows: Iterable[Row]) -> Controls:
     """Rows of controls by what they answer."""
     found: Controls = {}
     for row in rows:
-        if row["control"] is not None:
+        if row["control"] not in (None, LOCAL_CUES):
             found.setdefault(place_of(row), []).append(row)
     return found
 

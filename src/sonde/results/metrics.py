@@ -69,6 +69,17 @@ def r_squared(totals: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray,
     return 1.0 - errors / (squares - total**2 / count)
 
 
+def r_squared_difference(
+    totals: Float[np.ndarray, "replicate total"],
+) -> Float[np.ndarray, " replicate"]:
+    """Return how much more of the variance one prediction explains than another; see `r_squared`.
+
+    Args:
+        totals: As for `r_squared`, then the squared errors of the other.
+    """
+    return r_squared(totals[:, :4]) - r_squared(totals[:, [0, 1, 2, 4]])
+
+
 def weighted_spearman(
     x: Float[np.ndarray, " example"], y: Float[np.ndarray, " example"], weight: Float[np.ndarray, " example"]
 ) -> float:

@@ -12,6 +12,7 @@ import polars as pl
 from sonde.base.errors import UsageError
 from sonde.results.dimensions import in_words
 from sonde.results.least import amount, least_size
+from sonde.results.local_cues import LOCAL_CUES
 from sonde.results.pairing import IDENTITY, Compared
 from sonde.results.verdict import why_no_verdict
 
@@ -73,7 +74,7 @@ def series_frame(
         rows = scores.to_dicts()
         beside: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
         for row in rows:
-            if row["control"] is not None and row["value"] is not None:
+            if row["control"] not in (None, LOCAL_CUES) and row["value"] is not None:
                 beside.setdefault(_asked(row), []).append(row)
         kept: list[dict[str, Any]] = []
         for row in rows:

@@ -239,8 +239,8 @@ def _balanced_types(found: _PlacesOfTypes, asked: DatasetRequest, unlabelled: in
             weights[surface][label] = min(len(places), _WEIGHT)
     sides = deal(weights, asked.seed)
     chosen = {name: {label: dict[str, list[_Place]]() for label in labels} for name in SHARES}
-    for label, types in found.items():
-        for surface, places in types.items():
+    for label in labels:
+        for surface, places in found[label].items():
             chosen[sides[surface]][label][surface] = places
     held = {
         name: {label: sum(map(len, types.values())) for label, types in of_class.items()}

@@ -11,7 +11,8 @@ Each baseline learns on train, takes its setting from valid and predicts test:
 - ``distance`` (pairs): how far apart the two are, by a decision tree.
 
 For tokens and pairs the first two and the last three are what there is to know outside the context; the text
-around says nothing about which token is asked for.
+around says nothing about which token is asked for. What stands right beside a token is no trick of a data set
+but belongs to the language: that baseline, of which none of these is a part, is in `sonde.tasks._cues`.
 """
 
 from __future__ import annotations
@@ -173,10 +174,24 @@ def _tree(features: Sequence[Sequence[float]]) -> Baseline:
 
 
 def _words(bags: Sequence[Sequence[str]], least: int) -> Baseline:
-    """Logistic regression on logarithms of counts; words of fewer training examples are left out.
+    """Logistic regression on logarithms of counts; words of fewer training examples are left out."""
+    return by_counts(count_words(bags), least)
+
+
+def count_words(bags: Sequence[Sequence[str]]) -> Any:
+    """Return the logarithms of the counts of words, a sparse matrix with a row a bag."""
+    return _vectorizer().fit_transform(bags).log1p().tocsr().astype(np.float32)
+
+
+def by_counts(counts: Any, least: int) -> Baseline:
+    """Build the baseline that learns from counts of words by logistic regression.
 
     Newton steps reach the optimum in a ninth of the time that L-BFGS needs to come near it: counts of words
     differ in scale by orders of magnitude.
+
+    Args:
+        counts: What `count_words` gives.
+        least: Training examples that a word has to stand in.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -188,8 +203,6 @@ def _words(bags: Sequence[Sequence[str]], least: int) -> Baseline:
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(train, labels)
         return [model.predict(other) for other in others]
-
-    counts = _vectorizer().fit_transform(bags).log1p().tocsr().astype(np.float32)
 
     def predict(labels: Labels, parts: Parts) -> Sequence[str]:
         # Each strength goes on where the one before it ended, which is near.
@@ -204,9 +217,9 @@ def _words(bags: Sequence[Sequence[str]], least: int) -> Baseline:
 
 def _spelt(row: dict[str, Any], texts: Mapping[str, Item]) -> list[str]:
     text = texts[row["item_id"]].text
-    grams = _grams("a", text[row["start"] : row["end"]])
+    grams = spell_word("a", text[row["start"] : row["end"]])
     if row["other_start"] is not None:
-        grams += _grams("b", text[row["other_start"] : row["other_end"]])
+        grams += spell_word("b", text[row["other_start"] : row["other_end"]])
     return grams
 
 
@@ -218,8 +231,8 @@ def _vectorizer() -> Any:
     return vectorizer(analyzer=tuple)
 
 
-def _grams(side: str, word: str) -> list[str]:
-    """Runs of one to three characters, the word's ends marked, and the word itself."""
+def spell_word(side: str, word: str) -> list[str]:
+    """Return a word's runs of one to three characters, its ends marked, and the word itself."""
     marked = f"\x02{word[:200]}\x03"
     runs = [marked[place : place + size] for size in (1, 2, 3) for place in range(len(marked) - size + 1)]
     return [side + run for run in (*runs, marked)]

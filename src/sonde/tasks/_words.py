@@ -25,7 +25,12 @@ def bag_words(text: str) -> tuple[str, ...]:
 
     The same tokens are read whether or not the text parses.
     """
-    return tuple(map(sys.intern, _LEXER.findall(text)))
+    return tuple(map(sys.intern, split_words(text)))
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words and signs of a text in order."""
+    return _LEXER.findall(text)
 
 
 def leaning(texts: Sequence[str], faulty: Sequence[bool]) -> Float[np.ndarray, " text"]:

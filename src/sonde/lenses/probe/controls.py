@@ -1,6 +1,6 @@
 """What is found without the model, or without its training, and what a probe could learn by heart.
 
-Surface baselines are fitted to the very examples, and in the very folds, of the probes.
+Surface baselines and local cues are fitted to the very examples, and in the very folds, of the probes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from sonde.lenses.probe.observe import TOKEN_UNIT
 from sonde.lenses.probe.options import CONTROL_LEAST, Probing
 from sonde.results import Score, mean_rows, trained_rows
 from sonde.tasks import Dataset
+from sonde.tasks._cues import predict_local_cues
 from sonde.tasks._surface import surface_predictions
 from sonde.training.probes.control import control_labels, parts_within_types
 from sonde.training.probes.parts import check_folds
@@ -159,17 +160,19 @@ def random_weights(
     yield from trained_rows(gain, real.chosen(real.correct), clusters, less=each)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Surfaces:
-    """What the surface baselines say of a task's examples.
+    """What baselines without a model say of a task's examples.
 
     Attributes:
-        correct: Whether each is right, by baseline and example.
-        chosen: The baseline that is the best on validation in the fold that tests an example.
+        correct: Whether each surface baseline is right, by baseline and example.
+        chosen: The surface baseline that is the best on validation in the fold that tests an example.
+        cues: What local cues say, in `sonde.tasks._cues.CUES_SCHEMA`; no rows for whole functions.
     """
 
     correct: Mapping[str, Mapping[str, bool]]
     chosen: Mapping[str, str]
+    cues: pl.DataFrame
 
     def on_tested(self, examples: Examples) -> dict[str, Bool[np.ndarray, " test"]]:
         """The baselines on the tested ones of some of the examples."""
@@ -187,13 +190,23 @@ class Surfaces:
         right = [self.correct[name][one] for name, one in zip(held, ids, strict=True)]
         return held[0] if len({*held}) == 1 else CHOSEN_BASELINE, np.array(right, np.bool_)
 
+    def of_cues(self, examples: Examples) -> pl.DataFrame:
+        """Return what local cues say of the tested ones of some examples; no rows for whole functions."""
+        tested = examples.frame[examples.tested].select("example_id")
+        return tested.join(self.cues, on="example_id", how="inner", maintain_order="left")
+
 
 def _tested(examples: Examples) -> list[str]:
     return examples.frame[examples.tested]["example_id"].to_list()
 
 
 def surfaces_of(examples: Examples, scoring: Scoring) -> Surfaces:
-    """Fit every surface baseline to a task's examples, in the very folds of the probes."""
+    """Fit every surface baseline and local cues to a task's examples, in the very folds of the probes.
+
+    Raises:
+        InputError: A part of a fold lacks a class, or there is one only.
+    """
+    check_folds(examples.task, examples.labels, examples.classes, examples.folds)
     items = _items(examples, scoring)
     data = Dataset(task=examples.task, version="", examples=examples.frame, inputs=())
     folds = [(parts.train, parts.valid, parts.test) for parts in examples.folds]
@@ -202,7 +215,8 @@ def surfaces_of(examples: Examples, scoring: Scoring) -> Surfaces:
         str(name): dict(rows.select("example_id", "correct").iter_rows())
         for (name,), rows in table.partition_by("control", as_dict=True).items()
     }
-    return Surfaces(correct, dict(table.filter("chosen").select("example_id", "control").iter_rows()))
+    chosen = dict(table.filter("chosen").select("example_id", "control").iter_rows())
+    return Surfaces(correct, chosen, predict_local_cues(data, items, folds))
 
 
 def _items(examples: Examples, scoring: Scoring) -> list[Item]:

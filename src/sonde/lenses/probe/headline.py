@@ -6,16 +6,22 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from sonde.results.dimensions import REASON, dimension
+from sonde.lenses.probe.fit import BEST
+from sonde.results.dimensions import REASON, dimension, dimensions_are
 from sonde.results.layers import LayerAccount, account_layers
+from sonde.results.local_cues import cues_by_key, describe_cues
 from sonde.results.scores import LEFT_OUT
 from sonde.results.verdict import verdict_allowed
 from sonde.results.words import figures, standing
 
 
 def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
-    """Accuracy of the chosen layer, its gain and where a task is encoded; first what the numbers rest on."""
+    """Yield the accuracy of each chosen layer, its gain, what local cues tell and where a task is encoded.
+
+    First comes what the numbers rest on.
+    """
     accounts = account_layers(scores)
+    told = cues_by_key(scores.filter((pl.col("split") == "test") & dimensions_are(dict([BEST]))))
     parts: dict[tuple[str, str], list[LayerAccount]] = {}
     for account in accounts:
         model, _, language = account.key
@@ -31,6 +37,8 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
         )
         if gain is not None:
             line += f"; {figures(gain, 100, sign='+')} points over {gain['control']}{standing(gain)}"
+        if (both := told.get(account.key)) is not None:
+            line += f"; {describe_cues(accuracy, *both)}"
         yield f"{line}; {account.describe()}"
     left_out = scores.filter(pl.col("metric") == LEFT_OUT).with_columns(reason=dimension(REASON))
     for row in left_out.iter_rows(named=True):

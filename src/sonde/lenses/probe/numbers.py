@@ -8,13 +8,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from jaxtyping import Float, Int
 
+from sonde.lenses.probe.controls import Surfaces
 from sonde.lenses.probe.data import Examples, States
 from sonde.lenses.probe.fit import BEST
 from sonde.lenses.probe.options import Probing
-from sonde.results import Score, r2_rows, spearman_rows
+from sonde.results import Score, r2_difference_rows, r2_rows, spearman_rows
 from sonde.results.dimensions import Dimensions
+from sonde.results.local_cues import LOCAL_CUES
 
 if TYPE_CHECKING:
     from sonde.training.probes.ridge import Regressed
@@ -24,8 +27,10 @@ WITHOUT_LENGTH = ("length", "removed")
 """Dimension of scores from which length is partialled out."""
 
 
-def numbers(states: States, examples: Examples, options: Probing, template: Score) -> Iterator[Score]:
-    """R2 of every layer, R2 and rank correlation of the one chosen on validation, and length's own R2.
+def numbers(
+    states: States, examples: Examples, options: Probing, template: Score, surfaces: Surfaces | None = None
+) -> Iterator[Score]:
+    """R2 of every layer, R2 and rank correlation of the one chosen on validation, and R2 of baselines.
 
     Partialled out means: the regression is on what is left of the number when length (code tokens and
     characters, as they are and in logarithms) has said what it can by least squares. Where nothing is left,
@@ -54,6 +59,8 @@ def numbers(states: States, examples: Examples, options: Probing, template: Scor
         row = {"method": RIDGE}
         gold = examples.values[examples.tested]
         yield from r2_rows(control, gold, np.concatenate(said)[None], clusters, [row])
+    if surfaces is not None:
+        yield from _beside_cues([one[0] for one in found], clusters, surfaces.of_cues(examples), template)
 
 
 def _rows(
@@ -68,9 +75,31 @@ def _rows(
     ]
     r2 = dataclasses.replace(template, metric="r2")
     yield from r2_rows(r2, gold, predicted, clusters, fields)
-    layer = Counter(one.best for one in folds).most_common(1)[0][0]
-    best = {**fields[layer], "dimensions": (BEST, *target)}
-    chosen = np.concatenate([one.predicted[one.best] for one in folds])
+    best = {**fields[_best_layer(folds)], "dimensions": (BEST, *target)}
+    chosen = _chosen(folds)
     yield from r2_rows(r2, gold, chosen[None], clusters, [best])
     ranked = dataclasses.replace(template, metric="spearman", **best)
     yield from spearman_rows(ranked, gold, chosen, clusters, template.seed)
+
+
+def _best_layer(folds: Sequence[Regressed]) -> int:
+    """Return the layer that most folds chose."""
+    return Counter(one.best for one in folds).most_common(1)[0][0]
+
+
+def _chosen(folds: Sequence[Regressed]) -> Float[np.ndarray, " tested"]:
+    """Return what the layer says that each fold chose."""
+    return np.concatenate([one.predicted[one.best] for one in folds])
+
+
+def _beside_cues(
+    folds: Sequence[Regressed], clusters: Int[np.ndarray, " tested"], cues: pl.DataFrame, template: Score
+) -> Iterator[Score]:
+    """Score local cues and the paired difference of the chosen layer to them."""
+    if cues.is_empty() or cues["number"].has_nulls():
+        return
+    gold, said = np.concatenate([one.gold for one in folds]), cues["number"].to_numpy()
+    own = dataclasses.replace(template, metric="r2", control=LOCAL_CUES, method=RIDGE).within(BEST)
+    yield from r2_rows(own, gold, said[None], clusters)
+    gain = dataclasses.replace(own, metric="cues_gain", of_metric="r2", layer=_best_layer(folds))
+    yield from r2_difference_rows(gain, gold, _chosen(folds), said, clusters)

@@ -32,6 +32,7 @@ from sonde.lenses.probe.states import as_probed
 from sonde.results import Score, left_out, mean_rows, share_rows, trained_rows
 from sonde.results.answers import ANSWERS
 from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
+from sonde.results.local_cues import LOCAL_CUES
 from sonde.results.metrics import ranks
 
 _TOGETHER = 1 << 31
@@ -126,7 +127,7 @@ def _rows_of(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]:
                 clusters = held.examples.clusters[held.examples.tested]
                 control = None if surfaces is None else surfaces.to_beat(held.examples)
                 yield from compare_layers(found, clusters, held.template, control)
-                yield from _qualified(held, scoring, options)
+                yield from _qualified(held, scoring, options, surfaces)
     except InputError as error:
         yield left_out(template, str(error))
 
@@ -172,7 +173,7 @@ def _answers(examples: Examples, found: Fitted) -> pl.DataFrame:
 
 
 def _pooled(held: _Held, found: Fitted, surfaces: Surfaces | None) -> Iterator[Score]:
-    """Rows of one pooling: coverage, layers, the chosen layer, surface baselines and the gain over them."""
+    """Rows of one pooling: coverage, layers, the chosen layer, baselines and the gains over them."""
     examples, template = held.examples, held.template
     clusters = examples.clusters[examples.tested]
     share = len(examples.labels) / held.asked
@@ -190,6 +191,13 @@ def _pooled(held: _Held, found: Fitted, surfaces: Surfaces | None) -> Iterator[S
         yield from mean_rows(own, correct[None], clusters, [{"dimensions": (BEST,)}])
     gain = dataclasses.replace(template, metric="gain", control=best, **_chosen(found)).within(BEST)
     yield from trained_rows(gain, found.chosen(found.correct), clusters, less=right)
+    cues = surfaces.of_cues(examples)
+    if not cues.is_empty():
+        right = cues["correct"].to_numpy()
+        own = dataclasses.replace(template, metric="accuracy", control=LOCAL_CUES)
+        yield from mean_rows(own, right[None], clusters, [{"dimensions": (BEST,)}])
+        own = dataclasses.replace(own, metric="cues_gain", of_metric="accuracy", **_chosen(found))
+        yield from trained_rows(own.within(BEST), found.chosen(found.correct), clusters, less=right)
 
 
 def compare_layers(
@@ -219,7 +227,7 @@ def compare_layers(
                 yield from trained_rows(at, correct, clusters, less=other)
 
 
-def _qualified(held: _Held, scoring: Scoring, options: Probing) -> Iterator[Score]:
+def _qualified(held: _Held, scoring: Scoring, options: Probing, surfaces: Surfaces | None) -> Iterator[Score]:
     """What stands beside the headline's accuracy; each part that cannot be had says so and no more."""
     examples, template = held.examples, held.template
     parts: dict[str, tuple[bool, Any]] = {
@@ -233,7 +241,7 @@ def _qualified(held: _Held, scoring: Scoring, options: Probing) -> Iterator[Scor
         ),
         "ridge": (
             "ridge" in options.probe and bool(np.isfinite(examples.values).any()),
-            lambda: numbers(held.states, examples, options, template),
+            lambda: numbers(held.states, examples, options, template, surfaces),
         ),
         "mlp": ("mlp" in options.probe, lambda: _hidden(held, options)),
         "curves": (options.curves, lambda: curves(held.states, examples, options, template)),

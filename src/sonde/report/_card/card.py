@@ -94,12 +94,23 @@ class CardEntry(_Plain):
     )
     control: CardNumber | None = Field(description="the best control that answers the same question")
     difference: CardNumber | None = Field(description="the paired difference of both, where they were paired")
+    local_cues: CardNumber | None = Field(
+        default=None,
+        description="what the word itself and its neighbours tell, of a probe about tokens; it takes no part "
+        "in the verdict",
+    )
+    cues_difference: CardNumber | None = Field(
+        default=None, description="the paired difference of the number and `local_cues`"
+    )
     conclusion: Literal["above", "below", "slight", "level", "alone", "open"] = Field(
         description="better than its control, worse, apart from it by less than matters, not to be told from "
         "it, a number without a control, or no verdict; of a lens that does not say whether more is better, "
         "higher for better"
     )
     verdict: str = Field(description="the same in plain words")
+    beside: str = Field(
+        default="", description="what local cues tell beside the number, in plain words; empty without them"
+    )
     why_no_verdict: str = Field(description="why nothing may be concluded; empty where something may")
     layers: CardLayers | None = Field(
         default=None, description="at which layers the task is encoded; null where the number is of no layer"
@@ -175,7 +186,12 @@ class Card(_Plain):
     @property
     def numbers(self) -> list[CardNumber]:
         """The numbers that a later run may be held to: of headlines, their differences and requirements."""
-        of_headlines = [one for held in self.headlines for one in (held.number, held.difference) if one]
+        of_headlines = [
+            one
+            for held in self.headlines
+            for one in (held.number, held.difference, held.cues_difference)
+            if one
+        ]
         return of_headlines + [one.number for one in self.requirements]
 
     def json_text(self) -> str:

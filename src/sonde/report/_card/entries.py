@@ -21,6 +21,7 @@ from sonde.report._shared.run import RunData
 from sonde.report._shared.task_answers import TaskAnswer, task_answers
 from sonde.results.formats import legible
 from sonde.results.layers import LayerAccount
+from sonde.results.local_cues import describe_cues
 
 
 def card_of(run: RunData) -> Card:
@@ -55,6 +56,7 @@ def number_of(run: RunData, row: Mapping[str, Any]) -> CardNumber:
 
 
 def _headline(run: RunData, one: TaskAnswer) -> CardEntry:
+    cues, cues_gain = one.cues or (None, None)
     return CardEntry.model_validate(
         {
             "number": number_of(run, one.row),
@@ -62,6 +64,9 @@ def _headline(run: RunData, one: TaskAnswer) -> CardEntry:
             "tied": one.tied,
             "control": None if one.control is None else number_of(run, one.control),
             "difference": None if one.gain is None else number_of(run, one.gain),
+            "local_cues": None if cues is None else number_of(run, cues),
+            "cues_difference": None if cues_gain is None else number_of(run, cues_gain),
+            "beside": "" if one.cues is None else describe_cues(one.row, *one.cues),
             "conclusion": one.kind,
             "verdict": one.verdict,
             "why_no_verdict": one.why,

@@ -39,8 +39,8 @@ def required(bound: str, threshold: float) -> str:
 
 
 def describe_verdict(one: CardEntry) -> str:
-    """What may be concluded of a headline, and at which layers it is encoded."""
-    return one.verdict if one.layers is None else f"{one.verdict}; {one.layers.text}"
+    """Say what may be concluded of a headline, what stands beside it, and at which layers it is encoded."""
+    return "; ".join(filter(None, (one.verdict, one.beside, one.layers and one.layers.text)))
 
 
 def entry_line(one: CardEntry) -> str:

@@ -17,6 +17,7 @@ from sonde.report._shared.run import RunData
 from sonde.report._shared.title import titles
 from sonde.results.findings import Finding, findings
 from sonde.results.layers import LayerAccount, account_layers
+from sonde.results.local_cues import cues_by_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,8 @@ class TaskAnswer:
         among: Of how many values of a dimension or places in the model the number is the highest.
         tied: How many of these cannot be told from the highest, itself among them.
         layers: Where in the model the task is encoded; None where the number is of no layer.
+        cues: What local cues reach and the paired difference to it, of a probe about tokens; else None. They
+            take no part in the verdict.
     """
 
     row: Row
@@ -44,6 +47,7 @@ class TaskAnswer:
     among: int = 1
     tied: int = 1
     layers: LayerAccount | None = None
+    cues: tuple[Row, Row] | None = None
 
 
 _SUBJECT = ("model", "language", "corpus_hash", "task")
@@ -61,12 +65,18 @@ def task_answers(run: RunData) -> list[TaskAnswer]:
     return said
 
 
+def _with_cues(answer: TaskAnswer, part: pl.DataFrame) -> TaskAnswer:
+    """Add what local cues reach on the same examples."""
+    same = part.filter(pl.col("pooling") == answer.row["pooling"])
+    return dataclasses.replace(answer, cues=next(iter(cues_by_key(same).values()), None))
+
+
 def _declared(part: pl.DataFrame, question: LensQuestion | None) -> list[TaskAnswer]:
     said: list[TaskAnswer] = []
     while question and not said:
         sides = part.filter(question.where).partition_by("side", maintain_order=True)
         held = [compared(rows.to_dicts(), question) for rows in sides]
-        said = [_answer(one, _declared_sentence(question, one)) for one in held if one]
+        said = [_with_cues(_answer(one, _declared_sentence(question, one)), part) for one in held if one]
         if question.of_layer:
             layers = next(iter(account_layers(part)), None)
             said = [dataclasses.replace(one, layers=layers) for one in said]

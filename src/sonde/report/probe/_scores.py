@@ -11,6 +11,7 @@ from sonde.report._shared.asked import family_of, label_of
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import dimensions_are
 from sonde.results.layers import LayerAccount, account_layers
+from sonde.results.local_cues import CUES_GAIN, cues_by_key
 from sonde.results.tables import Column
 
 LENS = "probe"
@@ -125,6 +126,11 @@ def beside(
         rows = rows.filter(pl.col(column) == value)
     pooling = headline(run).select(*KEY, "pooling", "family", "name")
     return rows.join(pooling, on=[*KEY, "pooling"], maintain_order="left")
+
+
+def local_cues(run: RunData) -> dict[tuple[Any, ...], tuple[dict[str, Any], dict[str, Any]]]:
+    """What local cues reach and the paired difference to it, by model, task and language."""
+    return cues_by_key(beside(run, ["accuracy", CUES_GAIN], BEST, split="test"))
 
 
 def layers(run: RunData) -> pl.DataFrame:

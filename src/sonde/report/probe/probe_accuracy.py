@@ -27,11 +27,13 @@ from sonde.report.probe._scores import (
     fitted,
     headline,
     layers_of,
+    local_cues,
     whose,
 )
 from sonde.results.dimensions import REASON, dimensions_named
 from sonde.results.formats import PERCENT, Format, Number
 from sonde.results.layers import LayerAccount
+from sonde.results.local_cues import compare_with_cues, describe_cues
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
 from sonde.results.verdict import why_no_verdict
 from sonde.results.words import TOO_LITTLE, nothing_found_in
@@ -81,7 +83,7 @@ class ProbeAccuracy:
             answer=_answer(run, rows, found),
             charts=charts,
             table=_table(rows, found, random, run),
-            notes=[*fitted(run), *_notes(run)],
+            notes=[*fitted(run), *_beside_cues(run, rows), *_notes(run)],
         )
 
 
@@ -250,8 +252,19 @@ def _why(held: _Beaten) -> str:
     return "; ".join(dict.fromkeys(why_no_verdict(gain) for _, gain in held.few))
 
 
+def _beside_cues(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
+    """What the word and its neighbours tell of each task about tokens: a sentence each."""
+    told = local_cues(run)
+    for row in rows.iter_rows(named=True):
+        if (both := told.get(tuple(row[name] for name in KEY))) is not None:
+            who = whose(run, row)
+            yield f"{row['name']}{f' ({who})' if who else ''} is {describe_cues(row, *both)}."
+
+
 def _table(rows: pl.DataFrame, found: Accounts, random: Rows, run: RunData) -> Table:
     selectivity = by_key(beside(run, ["selectivity"], BEST))
+    told = local_cues(run)
+    cues, cues_gains = ({key: both[place] for key, both in told.items()} for place in (0, 1))
     others: dict[tuple[Any, ...], list[str]] = {}
     beyond = every_pooling(run).join(rows, on=[*KEY, "pooling"], how="anti", maintain_order="left")
     for row in beyond.iter_rows(named=True):
@@ -262,10 +275,11 @@ def _table(rows: pl.DataFrame, found: Accounts, random: Rows, run: RunData) -> T
     for row in sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["language"])):
         key = tuple(row[name] for name in KEY)
         account = found[key]
-        told = {"surface": account.control, "gain": account.gain, "encoded": account.describe()}
+        held = {"surface": account.control, "gain": account.gain, "encoded": account.describe()}
         beside_it = {"random": random.get(key), "selectivity": selectivity.get(key)}
+        beside_it |= {"cues": cues.get(key), "cues_gain": cues_gains.get(key)}
         named = {"key": key, "others": ", ".join(others.get(key, [])) or None}
-        records.append(row | named | told | beside_it)
+        records.append(row | named | held | beside_it)
     return Table(
         summary="Every task with its baselines",
         columns=[
@@ -297,6 +311,7 @@ def _table(rows: pl.DataFrame, found: Accounts, random: Rows, run: RunData) -> T
                 interval="Interval of the gain",
                 help="Accuracy of the probe less that of the best surface.",
             ),
+            *(_cues_columns() if told else ()),
             Column(
                 title="Random weights, %",
                 value="random",
@@ -315,6 +330,29 @@ def _table(rows: pl.DataFrame, found: Accounts, random: Rows, run: RunData) -> T
             Column(title="Other poolings, %", value="others"),
         ],
         rows=records,
+    )
+
+
+def _cues_columns() -> Iterator[Column]:
+    """What the word and its neighbours tell, which is no baseline that the probe has to beat."""
+    yield Column(
+        title="Word and neighbours, %",
+        value="cues",
+        format=PERCENT,
+        help="Read from the word itself, its neighbours and the characters beside it, without a model.",
+    )
+    yield from estimate(
+        "Beyond these, points",
+        1,
+        100,
+        key="cues_gain",
+        interval="Interval beyond these",
+        help="Accuracy of the probe less that of the word and its neighbours; no part of the verdict.",
+    )
+    yield Column(
+        title="Told",
+        value=lambda row: row["cues_gain"] and compare_with_cues(row["cues_gain"]),
+        help="Whether the states tell more than the word and its neighbours, or less.",
     )
 
 

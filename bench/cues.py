@@ -1,0 +1,90 @@
+"""What words and their neighbours tell in each task about tokens; writes ``docs/measured/cues.json``.
+
+On the first of `sonde.languages.corpora_of` each language; a corpus that is not at hand is named in the file.
+Folds, settings and the test of every example once are as in `bench.baselines`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.baselines import FOLDS, estimate
+from sonde.base.errors import SondeError
+from sonde.corpora import Intake, Item, Selection, read_files, select
+from sonde.executors import EXECUTORS, cores
+from sonde.languages import LANGUAGES, corpora_of, has_facet
+from sonde.tasks import TASKS, Dataset, Repository, Task, build, importing, needs_imports, repositories
+from sonde.tasks._cues import predict_local_cues
+from sonde.tasks._own import OwnLabels
+from sonde.training.probes.parts import grouped_folds
+
+FUNCTIONS = 3_000
+SIZE = 500
+TARGETS = ("span", "pair")
+MEASURED = Path(__file__).parents[1] / "docs" / "measured" / "cues.json"
+
+Cell = dict[str, str | int | float]
+
+
+def run() -> Iterator[dict[str, str | float | None]]:
+    """Fit local cues and write what was measured; a row a language and task: its accuracy above chance."""
+    names = [name for name in LANGUAGES.names() if has_facet(name, "tokens")]
+    measured: list[Cell] = []
+    for cells in dict(EXECUTORS.load("local").map(_measure_language, names, workers=cores())).values():
+        measured += cells
+        for cell in cells:
+            if not cell["why"]:
+                gain = 100 * (float(cell["value"]) - 1 / int(cell["classes"]))
+                name = f"{cell['task']} in {cell['language']}: local cues above chance"
+                yield {"name": name, "value": gain, "unit": "points", "target": None}
+    measured.sort(key=lambda cell: (cell["task"], cell["language"]))
+    MEASURED.write_text(
+        json.dumps({"size": SIZE, "functions": FUNCTIONS, "cells": measured}, indent=1) + "\n"
+    )
+
+
+def _measure_language(language: str) -> list[Cell]:
+    """Measure every task about tokens in a language; runs in any process."""
+    tasks = {name: TASKS.load(name) for name in TASKS.names()}
+    tasks = {name: task for name, task in tasks.items() if task.target in TARGETS and is_labelled(task)}
+    corpus = corpora_of(language)[0]
+    shown = {"language": language, "corpus": corpus}
+    try:
+        selection = Selection(languages=(language,), per_cluster=0, limit=FUNCTIONS)
+        items = select(corpus, selection).items
+        files = list(read_files(corpus, (language,), Intake()))
+    except SondeError as error:
+        return [{"task": name, **shown, "why": str(error)} for name in tasks]
+    around = {"repositories": repositories(files), "imports": importing(files), "": {}}
+    cells: list[Cell] = []
+    for name, task in tasks.items():
+        kind = "repositories" if task.needs_repository else "imports" if needs_imports(task) else ""
+        cells.append({"task": name, **shown, **_measure(name, task, items, language, around[kind])})
+    return cells
+
+
+def is_labelled(task: Task) -> bool:
+    """Whether a task labels code by itself, in two classes or more."""
+    return not isinstance(task, OwnLabels) and len(task.labels) != 1
+
+
+def _measure(
+    name: str, task: Task, items: Sequence[Item], language: str, around: Mapping[str, Repository]
+) -> dict[str, Any]:
+    try:
+        data = build(name, items, size=SIZE, language=language, repositories=around)
+        frame = data.examples
+        labels = np.unique(frame["label"].to_numpy(), return_inverse=True)[1]
+        clusters = np.unique(frame["cluster"].to_numpy(), return_inverse=True)[1]
+        folds = [(one.train, one.valid, one.test) for one in grouped_folds(labels, clusters, FOLDS, 0)]
+    except SondeError as error:
+        return {"why": str(error)}
+    table = predict_local_cues(Dataset(name, task.version, frame, data.inputs), items, folds)
+    found = estimate(table, dict(zip(frame["example_id"].to_list(), clusters.tolist(), strict=True)))
+    ends = {end: round(float(getattr(found, end)[0]), 4) for end in ("value", "low", "high")}
+    return {"examples": frame.height, "classes": len(np.unique(labels)), **ends, "why": ""}

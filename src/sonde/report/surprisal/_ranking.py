@@ -11,7 +11,7 @@ from sonde.report._drawing.charts import dots
 from sonde.report._shared.numbers import no_verdict, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
-from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, SURPRISES
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, SURPRISES, first_notes
 from sonde.results.dimensions import dimensions_are
 from sonde.results.extremes import describe_ends
 from sonde.results.tables import MODEL, Column, scored
@@ -60,7 +60,7 @@ def rank(run: RunData, ranking: Ranking) -> Figure | None:
         answer=_answer(frame, ranking, unit),
         charts=charts,
         table=_table(run, frame, ranking, unit),
-        notes=_notes(frame, ranking),
+        notes=[*_notes(frame), *first_notes(run)],
     )
 
 
@@ -150,7 +150,7 @@ def _why(rows: pl.DataFrame) -> str:
     return next(filter(None, map(why_no_verdict, rows.to_dicts())), "there is only one")
 
 
-def _notes(frame: pl.DataFrame, ranking: Ranking) -> list[str]:
+def _notes(frame: pl.DataFrame) -> list[str]:
     notes = [f"Ranked among those with at least {MIN_COUNT} occurrences."]
     few = sum(no_verdict(row) for row in frame.iter_rows(named=True))
     if few:

@@ -173,7 +173,13 @@ def scoreboard(run: RunData) -> Table | None:
     if rows.is_empty():
         return None
     order = {metric: place for place, metric in enumerate(_METRICS)}
-    parts = {"all": "everything", "code": "code", "layout": "blanks", "shared": "what all models cover"}
+    parts = {
+        "all": "everything",
+        "code": "code",
+        "layout": "blanks",
+        "first": "what begins a text",
+        "shared": "what all models cover",
+    }
     rows = rows.with_columns(text=dimension("text").fill_null("all")).sort("text", "model", "language")
     return Table(
         summary="Every overall number",

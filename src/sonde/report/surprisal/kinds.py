@@ -13,7 +13,7 @@ from sonde.report._shared.numbers import count, number
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._ranking import Ranking, rank
-from sonde.report.surprisal._scores import LENS
+from sonde.report.surprisal._scores import LENS, first_rows
 
 
 class Kinds:
@@ -35,8 +35,9 @@ class Kinds:
             return None
         roles = rank(run, Ranking(dimension="role", what="role", shown=10))
         shares = _shares(run)
+        behind = " read" if first_rows(run).is_empty() else " that begin no text"
         return Figure(
-            answer="\n".join(filter(None, (_share_answer(shares), kinds.answer))),
+            answer="\n".join(filter(None, (_share_answer(shares, behind), kinds.answer))),
             charts=[
                 *(_narrow(chart) for chart in kinds.charts),
                 Chart(name="kind-shares", title="Share of subwords and of all bits", spec=_spec(shares)),
@@ -75,7 +76,7 @@ def _shares(run: RunData) -> pl.DataFrame:
     ).sort("surprise", descending=True)
 
 
-def _share_answer(shares: pl.DataFrame) -> str:
+def _share_answer(shares: pl.DataFrame, behind: str) -> str:
     """What the kind with most subwords, which is not chosen by its surprisal, has of text and bits."""
     sentences: list[str] = []
     for part in shares.partition_by("shown", maintain_order=True):
@@ -83,7 +84,7 @@ def _share_answer(shares: pl.DataFrame) -> str:
         who = f"{kind['shown']}: " if shares["shown"].n_unique() > 1 else ""
         read = count(float(part["n"].sum()))
         sentences.append(
-            f"{who}Of the {read} subwords read, {number(100 * kind['text'], 0)} % are “{kind['label']}”, "
+            f"{who}Of the {read} subwords{behind}, {number(100 * kind['text'], 0)} % are “{kind['label']}”, "
             f"with {number(100 * kind['surprise'], 0)} % of their bits."
         )
     return "\n".join(sentences)

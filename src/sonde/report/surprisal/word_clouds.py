@@ -13,7 +13,7 @@ from sonde.report._drawing.theme import HEAT_STEPS, MONO, words
 from sonde.report._shared.numbers import count, number
 from sonde.report._shared.plot import Drawing, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, observed
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, first_notes, is_first, observed
 from sonde.results.formats import COUNT, Number
 from sonde.results.tables import Column
 
@@ -50,18 +50,19 @@ class WordClouds:
                 drawings.append(_drawing(chosen, stem, f"{side.capitalize()} calls{suffix}"))
         if not drawings:
             return None
-        return Figure(drawings=drawings, table=_table(pl.concat(frames), run.several))
+        return Figure(drawings=drawings, table=_table(pl.concat(frames), run.several), notes=first_notes(run))
 
 
 def _names(run: RunData, model: ModelInfo) -> pl.DataFrame:
     """By origin and called name: calls and mean bits of the whole name, most called first."""
-    columns = ["item_id", "token", "origin", "origin_part", "word", "nats"]
+    columns = ["item_id", "token", "origin", "origin_part", "word", "nats", "context"]
     rows = observed(run, model, columns)
     wanted = pl.col("origin").is_in(_SIDES) & (pl.col("origin_part") == "name") & (pl.col("word") != "")
     return (
         rows.filter(wanted & pl.col("nats").is_finite())
         .group_by("item_id", "token", "origin", "word")
-        .agg(pl.col("nats").cast(pl.Float64).sum())
+        .agg(pl.col("nats").cast(pl.Float64).sum(), first=is_first(run, model).any())
+        .filter(~pl.col("first"))
         .group_by("origin", "word")
         .agg(calls=pl.len(), bits=pl.col("nats").mean() * BITS_PER_NAT)
         .sort(["calls", "word"], descending=[True, False])

@@ -69,3 +69,6 @@ FIRST = (pl.col("context") == 0).fill_null(value=False)
 
 FIRST_PART = ("text", "first")
 """Dimension of the scores of these subwords; they are in no other slice."""
+
+SHARED_TOKENS = ("shared", "tokens")
+"""Dimension, before the others, of scores over the code tokens that every model of a run has whole."""

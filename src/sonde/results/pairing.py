@@ -37,6 +37,7 @@ class Compared:
         k: Only rows with this ``k``; None for any.
         method: Only rows that were made so; None for any.
         without: Dimensions that these rows do not have, for what is looked at otherwise.
+        within: Dimensions that these rows have, for what is over a part of the text that both sides have.
         tokenizers: ``same`` for numbers of subwords, which mean the same within one tokenizer alone;
             ``other`` for what stands in their place between tokenizers, ``changed`` between texts of one
             program in other words; empty for what does not depend on it.
@@ -47,6 +48,7 @@ class Compared:
     k: int | None = None
     method: str | None = None
     without: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
     tokenizers: Literal["same", "other", "changed", ""] = ""
 
     def takes(self, score: Score) -> bool:
@@ -58,6 +60,7 @@ class Compared:
             and self.k in (None, score.k)
             and self.method in (None, score.method)
             and not any(name in self.without for name, _ in score.dimensions)
+            and {*self.within} <= {name for name, _ in score.dimensions}
         )
 
 

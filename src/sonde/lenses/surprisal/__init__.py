@@ -40,12 +40,12 @@ from sonde.lenses.surprisal.preferences import PREFERRED, score_pairs
 from sonde.lenses.surprisal.rows import by_slice, overall
 from sonde.lenses.surprisal.seams import FIRST_APART, LENS, PADS, SUBWORD, SUMMARY, SUMS, active
 from sonde.lenses.surprisal.served import unknown_metrics
-from sonde.lenses.surprisal.shared import shared
+from sonde.lenses.surprisal.shared import TokenRows, shared
 from sonde.lenses.surprisal.sums import BY_ID, NONE_FIRST, Sums, collect_sums
 from sonde.models import Capabilities
 from sonde.models._naming import PREFIX
 from sonde.results.memory import PERIOD
-from sonde.results.observations import FIRST, OBSERVATIONS_SCHEMA
+from sonde.results.observations import FIRST, OBSERVATIONS_SCHEMA, SHARED_TOKENS
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 
@@ -66,7 +66,17 @@ class Surprisal(LensDefaults):
         Compared(metric="bits", better="lower", without=("subword", "name", PERIOD), tokenizers="same"),
         Compared(metric="bits_per_character", better="lower", tokenizers="other"),
         Compared(
-            metric="nats_per_token", better="lower", without=("subword", "name", PERIOD), tokenizers="changed"
+            metric="nats_per_token",
+            better="lower",
+            without=("name", PERIOD),
+            within=(SHARED_TOKENS[0],),
+            tokenizers="other",
+        ),
+        Compared(
+            metric="nats_per_token",
+            better="lower",
+            without=("subword", "name", PERIOD, SHARED_TOKENS[0]),
+            tokenizers="changed",
         ),
         Compared(metric=PREFERRED, better="higher"),
     )
@@ -186,8 +196,10 @@ class Surprisal(LensDefaults):
         first = FIRST_APART.as_asked(settings, FIRST if options.objective == CAUSAL else NONE_FIRST)
         sums = SUMS.as_asked(settings, collect_sums(batches, bins=BINS, subword=subword, first=first))
         template = scoring.template
+        # Under published rules a subword may be filed under another's token.
+        tokens = None if active(settings) else TokenRows(first=first, minimum=minimum, summary=summary)
         scores = [
-            *shared(observations, scoring.beside, scoring.texts, template),
+            *shared(observations, scoring.beside, scoring.texts, template, tokens),
             *_tables(sums, scoring, minimum, summary),
             *period_scores(
                 observations,

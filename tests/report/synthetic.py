@@ -106,7 +106,9 @@ def _row(
     position: int,
 ) -> dict[str, Any]:
     start, end, surface, size = piece
-    held = sorted({int(row) for row in owner[start:end] if row >= 0})
+    # Blanks belong to no piece's tokens, as where sonde aligns.
+    inked = [place for place in range(start, end) if not text[place].isspace()] or [start]
+    held = sorted({int(owner[place]) for place in inked if owner[place] >= 0 and not text[place].isspace()})
     kind = "layout" if not held else "merged" if len(held) > 1 else TOKEN_KINDS[tokens.kind[held[0]]]
     node = int(tokens.node[held[0]]) if held else -1
     tag, role, word, origin = "layout", "", "", ""
@@ -146,7 +148,7 @@ def _row(
         "merged": len(held),
         "token": held[0] if held else -1,
         "word": word,
-        "construct": str(inner[start]) if held else "",
+        "construct": str(inner[inked[0]]) if held else "",
         "ancestors": "module/function_definition",
         "origin": origin,
         "origin_part": "name" if origin else "",

@@ -19,6 +19,8 @@ MIN_COUNT = 20
 
 BITS_PER_NAT = 1.4426950408889634
 
+_APART = "Each model is over its own subwords and inputs: numbers of two models are of other text."
+
 PER_SUBWORD, PER_TOKEN = "bits per subword", "bits per code token"
 
 
@@ -47,7 +49,7 @@ class Slices:
     def notes(self) -> list[str]:
         """What stands below a table of them, where there are several models."""
         if self.apart:
-            return ["Each model is over its own subwords and inputs: rows of two models are of other text."]
+            return [_APART]
         if not self.shared:
             return []
         return [
@@ -92,6 +94,11 @@ def slices(run: RunData, *by: str, task: str = "", metric: str = "bits") -> Slic
     if shared.is_empty():
         return Slices(rows=own, unit=PER_SUBWORD, whole=whole, apart=True)
     return Slices(rows=shared, unit=PER_TOKEN, whole=of_shared, apart=False)
+
+
+def own_notes(run: RunData) -> list[str]:
+    """What stands below single subwords of several models, which are no units that these have in common."""
+    return [_APART] if run.scores(lens=LENS, metrics=["bits"])["model"].n_unique() > 1 else []
 
 
 def observed(run: RunData, model: ModelInfo, columns: Sequence[str]) -> pl.LazyFrame:

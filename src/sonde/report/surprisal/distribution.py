@@ -11,7 +11,7 @@ from sonde.report._drawing.charts import row_height, specification
 from sonde.report._shared.numbers import count, number
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, is_first, observed
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, is_first, observed, own_notes
 from sonde.results.formats import Number
 from sonde.results.tables import Column, N
 
@@ -48,6 +48,7 @@ class Distribution:
                 Chart(name="distribution", title="All subwords", spec=_columns(histogram)),
             ],
             table=_table(quantiles, run.several),
+            notes=own_notes(run),
         )
 
 

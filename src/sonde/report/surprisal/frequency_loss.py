@@ -14,7 +14,7 @@ from sonde.report._drawing.charts import specification
 from sonde.report._shared.numbers import count, no_verdict, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, first_notes, is_first, observed
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, first_notes, is_first, observed, own_notes
 from sonde.results.dimensions import dimensions_are
 from sonde.results.tables import LANGUAGE, MODEL, Column, N, estimate
 
@@ -48,7 +48,7 @@ class FrequencyLoss:
             least="k"
         )
         sampled = f"Points are a random sample (seeded) where there are more than {SHOWN_POINTS:,} entries."
-        notes = [sampled, *first_notes(run)]
+        notes = [sampled, *own_notes(run), *first_notes(run)]
         return Figure(
             answer=_answer(rows, run.several), charts=charts, table=_table(rows, run.several), notes=notes
         )

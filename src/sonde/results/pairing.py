@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from sonde.results.dimensions import Dimensions
 from sonde.results.scores import Score
 
 Direction = Literal["higher", "lower", ""]
@@ -141,6 +142,44 @@ def paired(
             else:
                 found.pairs.append((base, score, one.better))
     return found
+
+
+def merge_same_numbers(
+    pairs: Sequence[tuple[Score, Score, Direction]],
+) -> list[tuple[tuple[Score, Score, Direction], tuple[Dimensions, ...]]]:
+    """Merge the pairs that are one number under several names, such as a tag and the role that it always has.
+
+    Names are told by their numbers alone: both sides have the same value, to the last bit, from the same sums
+    and sizes in the same clusters. Of whole numbers that is no proof, since counts of other observations
+    are often the same, so that these are left as they are.
+
+    Returns:
+        In their order, each pair that is tested, under the name with the fewest dimensions (then the first in
+        the order of letters), and the other names of its number.
+    """
+    held: dict[Hashable, list[int]] = {}
+    for place, pair in enumerate(pairs):
+        held.setdefault(_content(pair) or place, []).append(place)
+    kept: dict[int, tuple[Dimensions, ...]] = {}
+    for places in held.values():
+        first, *others = sorted(places, key=lambda place: _by_name(pairs[place][1].dimensions))
+        kept[first] = tuple(pairs[place][1].dimensions for place in others)
+    return [(pairs[place], kept[place]) for place in sorted(kept)]
+
+
+def _by_name(dimensions: Dimensions) -> tuple[int, Dimensions]:
+    return len(dimensions), dimensions
+
+
+def _content(pair: tuple[Score, Score, Direction]) -> Hashable:
+    """What makes a pair of numbers that pair, without its dimensions; None where nothing tells it."""
+    held = [side.contributions for side in pair[:2]]
+    parts = [one.content for one in held if one is not None]
+    if None in parts or len(parts) < len(held):
+        return None
+    about = tuple(getattr(pair[1], name) for name in IDENTITY if name != "dimensions")
+    places = tuple(getattr(side, name) for side in pair[:2] for name in _PLACE)
+    return about, places, tuple((side.value, side.n) for side in pair[:2]), tuple(parts)
 
 
 _Question = tuple[tuple[Any, ...], tuple[Any, ...]]

@@ -22,7 +22,7 @@ def only(quirk: str) -> frozenset[str]:
 def test_paper_mode_turns_all_on_and_corrected_none(study) -> None:
     assert active(study(mode="paper").settings) == frozenset(QUIRKS)
     assert active(study().settings) == frozenset()
-    assert len(QUIRKS) == 14
+    assert len(QUIRKS) == 15
 
 
 def test_every_quirk_has_its_line_in_the_documentation(request: pytest.FixtureRequest) -> None:
@@ -85,10 +85,10 @@ def test_decode_merge_joins_ids_that_look_alike(study) -> None:
     rows = pl.concat(
         [
             study()
-            .observe("é", [1.0])
+            .observe("é", [1.0], context=[1])
             .with_columns(subword=pl.lit("\ufffd"), subword_id=pl.lit(7, pl.Int32)),
             study()
-            .observe("é", [3.0])
+            .observe("é", [3.0], context=[1])
             .with_columns(item_id=pl.lit("b"), subword=pl.lit("\ufffd"), subword_id=pl.lit(8, pl.Int32)),
         ]
     )

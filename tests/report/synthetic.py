@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def functions_of(*modules: Any, limit: int = 12) -> list[Source]:
     return found
 
 
-def observe(source: Source, model: str, shift: float) -> pl.DataFrame:
+def observe(source: Source, model: str, shift: float, cut: re.Pattern[str] = PIECE) -> pl.DataFrame:
     """Rows of the item table; kind, tag and construct from the real tree, surprisal from a seeded draw."""
     python = LANGUAGES.load("python")
     tree, text = python.parse(source.text), source.text
@@ -76,14 +77,14 @@ def observe(source: Source, model: str, shift: float) -> pl.DataFrame:
         inner[construct.start : construct.end] = construct.label
     rng = np.random.default_rng(derive_seed(source.item_id, model))
     rows: list[dict[str, Any]] = []
-    for piece in _pieces(text):
+    for piece in _pieces(text, cut):
         rows.append(_row(piece, source, text, tokens, tree, owner, inner, rng, shift, len(rows)))
     return pl.DataFrame(rows, schema=dict(OBSERVATIONS_SCHEMA), orient="row")
 
 
-def _pieces(text: str) -> Iterable[tuple[int, int, str, int]]:
+def _pieces(text: str, cut: re.Pattern[str]) -> Iterable[tuple[int, int, str, int]]:
     """Spans with surface and bytes; a character beyond the first plane comes in two pieces of its bytes."""
-    for match in PIECE.finditer(text):
+    for match in cut.finditer(text):
         size = len(match[0].encode())
         if len(match[0]) == 1 and size == 4:
             yield match.start(), match.end(), "<0xF0>", 2
@@ -105,7 +106,9 @@ def _row(
     position: int,
 ) -> dict[str, Any]:
     start, end, surface, size = piece
-    held = sorted({int(row) for row in owner[start:end] if row >= 0})
+    # Blanks belong to no piece's tokens, as where sonde aligns.
+    inked = [place for place in range(start, end) if not text[place].isspace()] or [start]
+    held = sorted({int(owner[place]) for place in inked if owner[place] >= 0 and not text[place].isspace()})
     kind = "layout" if not held else "merged" if len(held) > 1 else TOKEN_KINDS[tokens.kind[held[0]]]
     node = int(tokens.node[held[0]]) if held else -1
     tag, role, word, origin = "layout", "", "", ""
@@ -145,7 +148,7 @@ def _row(
         "merged": len(held),
         "token": held[0] if held else -1,
         "word": word,
-        "construct": str(inner[start]) if held else "",
+        "construct": str(inner[inked[0]]) if held else "",
         "ancestors": "module/function_definition",
         "origin": origin,
         "origin_part": "name" if origin else "",
@@ -161,37 +164,49 @@ def dims(**names: str) -> Dimensions:
     return tuple(names.items())
 
 
-def scores_of(model: str, rows: pl.DataFrame) -> list[Score]:
-    """What the lens itself makes of the rows."""
+def scores_of(model: str, rows: pl.DataFrame, beside: list[pl.DataFrame], texts: pl.DataFrame) -> list[Score]:
+    """What the lens itself makes of the rows, beside those of the other models."""
     template = Score(model=model, lens="surprisal", metric="", value=0.0, n=0, n_clusters=0)
     scoring = Scoring(
         observations=rows.lazy(),
         items=pl.DataFrame(),
         template=template,
         settings=LensSettings(mode="corrected"),
+        texts=texts.lazy().select("item_id", "text"),
+        beside=tuple(one.lazy() for one in beside),
     )
     return LENSES.load("surprisal").score(scoring)
 
 
-def write_run(root: Path, sources: list[Source], models: dict[str, float]) -> Path:
+def write_run(
+    root: Path,
+    sources: list[Source],
+    models: dict[str, float],
+    cuts: Mapping[str, re.Pattern[str]] = MappingProxyType({}),
+) -> Path:
     """Write a whole run.
 
     Args:
         root: Where to.
         sources: The items.
         models: Name to a factor on every made-up surprisal.
+        cuts: Name to what a piece of its tokenizer is, where it is not `PIECE`.
     """
     run = RunDirectory(root)
     root.mkdir(parents=True, exist_ok=True)
-    scores: list[Score] = []
+    tables: dict[str, pl.DataFrame] = {}
     for model, shift in models.items():
         folder = root / run.observations("surprisal", model)
         folder.mkdir(parents=True)
-        frames = [observe(source, model, shift) for source in sources]
+        frames = [observe(source, model, shift, cuts.get(model, PIECE)) for source in sources]
         rows = pl.concat(frames) if frames else pl.DataFrame(schema=dict(OBSERVATIONS_SCHEMA))
         rows.write_parquet(folder / "part-0.parquet")
+        tables[model] = rows
+    scores: list[Score] = []
+    for model, rows in tables.items():
+        beside = [other for name, other in tables.items() if name != model]
         if rows.height:
-            scores += scores_of(model, rows)
+            scores += scores_of(model, rows, beside, items_of(sources))
     scores_frame(scores).write_parquet(run.scores)
     items_of(sources).write_parquet(run.items)
     run.write_summary(summary(root.name, sources, models))

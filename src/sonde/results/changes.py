@@ -37,8 +37,8 @@ _IN_PERCENT = ("accuracy", "first_hit", "p_at_k", "preferred", "classification",
 def with_words(differences: pl.DataFrame) -> pl.DataFrame:
     """Rows of ``comparison.parquet`` with what tables and charts show of them.
 
-    Added are ``what`` (the number in words), ``about`` (its dimensions, layer and pooling), ``label`` (the
-    same without what the models chose), ``dimension`` (the names of its dimensions alone), ``said`` (the
+    Added are ``what`` (the number in words), ``about`` (its dimensions, other names, layer and pooling),
+    ``label`` (the dimensions without what the models chose), ``dimension`` (their names alone), ``said`` (the
     outcome in words) and ``strength``, the difference as a multiple of the one that would have been detected.
     """
     chosen = _names().list.contains(SELECTION)
@@ -55,7 +55,12 @@ def with_words(differences: pl.DataFrame) -> pl.DataFrame:
     place = [_where_it_varies("pooling"), _where_it_varies("side")]
     # What a model chose stands in the table, not beside every dot.
     own_layer = pl.when(chosen | pl.col("head").is_not_null()).then(pl.lit("")).otherwise(layer)
-    parts = _joined(about, layer, head, *place, *counted)
+    others = pl.lit("")
+    if "other_names" in differences.columns:
+        several = pl.col("other_names").list.len() > 0
+        listed = pl.format("the same as {}", pl.col("other_names").list.join("; "))
+        others = pl.when(several).then(listed).otherwise(others)
+    parts = _joined(about, others, layer, head, *place, *counted)
     shown = _joined(about, own_layer, *place, *counted)
     k = pl.when(pl.col("metric") == "p_at_k").then(pl.format("P@{}", "k"))
     named = k.otherwise(pl.col("metric").str.replace_all("_", " "))

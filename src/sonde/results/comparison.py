@@ -20,10 +20,11 @@ import numpy as np
 from sonde.results.clusters import LEAST_ICC, ClusterSums, kish
 from sonde.results.contributions import Contributions
 from sonde.results.detectable import detectable, level_asked
+from sonde.results.dimensions import Dimensions
 from sonde.results.estimate import JACKKNIFE, Estimates, differences, estimated, jackknife_variance
 from sonde.results.intervals import DIFFERENCE_OF, Bounds, Column, Kind, two_sided_p
 from sonde.results.least import Amount, amount, least_size
-from sonde.results.pairing import Direction
+from sonde.results.pairing import Direction, merge_same_numbers
 from sonde.results.scores import Score
 from sonde.results.seeds import with_noise
 from sonde.results.skewed import widening
@@ -68,6 +69,7 @@ class Difference:
         detectable: The difference that would have been found in four of five such comparisons, at the level
             that Benjamini and Hochberg ask for among all that were compared.
         why: Why there is no verdict, in words; empty where one is allowed.
+        other_names: Dimensions under which the same number stands too; it is tested once.
     """
 
     base: Score
@@ -88,6 +90,7 @@ class Difference:
     least: float
     detectable: float = math.nan
     why: str
+    other_names: tuple[Dimensions, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
@@ -106,6 +109,8 @@ def compared(
 ) -> list[Difference]:
     """Differences of pairs of scores, in their order, with p-values adjusted over all that may be findings.
 
+    What is one number under several names is tested once, see `sonde.results.pairing.merge_same_numbers`.
+
     What may be no finding (too few clusters or seeds) is tested with no other: it is shown, and its adjusted
     value is unknown.
 
@@ -114,6 +119,8 @@ def compared(
             cluster contributes, and are of one kind.
         least: The least size of a difference that matters, by metric; of others see `least_size`.
     """
+    once = merge_same_numbers(pairs)
+    pairs = [pair for pair, _ in once]
     alike: dict[tuple[Kind, bool], list[int]] = {}
     for place, (base, score, _) in enumerate(pairs):
         ratio = _of(base).sums is not None and _of(score).sums is not None
@@ -124,7 +131,12 @@ def compared(
         estimates = _of_ratios(bases, scores, kind) if ratio else _of_statistics(bases, scores, kind)
         for row, place in enumerate(places):
             found[place] = _difference(*pairs[place], estimates, row, least)
-    return adjusted([found[place] for place in range(len(pairs))])
+    return adjusted(
+        [
+            dataclasses.replace(found[place], other_names=other_names)
+            for place, (_, other_names) in enumerate(once)
+        ]
+    )
 
 
 def adjusted(differences: Sequence[Difference]) -> list[Difference]:

@@ -44,6 +44,19 @@ class Contributions:
         """The same, with clusters by name where they were numbers."""
         return dataclasses.replace(self, clusters=np.asarray(names, object)[self.clusters])
 
+    @property
+    def content(self) -> tuple[bytes, ...] | None:
+        """Clusters, sizes and sums to the last bit; None where they may be those of other observations.
+
+        Two sums of whole numbers are often the same by chance, and what is no ratio has no sums.
+        """
+        if self.sums is None or np.array_equal(self.sums, np.round(self.sums)):
+            return None
+        order = np.argsort(self.clusters.astype(str), kind="stable")
+        order = order[self.weight[order] != 0]
+        names = "\0".join(self.clusters[order].astype(str).tolist())
+        return names.encode(), self.weight[order].tobytes(), self.sums[order].tobytes()
+
     def over_the_same(self, other: Contributions) -> bool:
         """Whether both are over as many observations in the same clusters."""
         sizes = [dict(zip(one.clusters.tolist(), one.weight.tolist(), strict=True)) for one in (self, other)]

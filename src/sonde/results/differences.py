@@ -9,6 +9,7 @@ import polars as pl
 
 from sonde.results.columns import Columns, schema_of
 from sonde.results.comparison import Difference
+from sonde.results.dimensions import named
 from sonde.results.pairing import IDENTITY
 from sonde.results.scores import SCORES_COLUMNS
 
@@ -57,6 +58,10 @@ DIFFERENCES_COLUMNS: Columns = {
         "matters), `alike` (no difference that matters) or `undecided`",
     ),
     "why": (pl.String, "why no verdict is allowed; empty where one is"),
+    "other_names": (
+        pl.List(pl.String),
+        "other dimensions of the same number over the same observations, as text: it is tested once",
+    ),
 }
 """Columns in their order, each with its type and what it holds."""
 
@@ -103,5 +108,6 @@ def _row(one: Difference) -> dict[str, object]:
         "least": one.least,
         "outcome": one.outcome,
         "why": one.why,
+        "other_names": [named(dimensions) for dimensions in one.other_names],
         **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
     }

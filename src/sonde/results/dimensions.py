@@ -69,3 +69,12 @@ def in_words(dimensions: pl.Expr = _COLUMN, *, between: str = " ", without: Sequ
     written = pl.concat_str(element.field("name"), element.field("value"), separator=between)
     kept = written.filter(~element.field("name").is_in(list(without)))
     return dimensions.list.eval(kept).list.join(", ")
+
+
+def named(dimensions: Dimensions) -> str:
+    """Return the dimensions of one number as `in_words` has them.
+
+    >>> named((("shared", "tokens"), ("role", "function")))
+    'shared tokens, role function'
+    """
+    return ", ".join(f"{name} {value}" for name, value in dimensions)

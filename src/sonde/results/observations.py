@@ -63,3 +63,12 @@ OBSERVATIONS_SCHEMA = schema_of(OBSERVATIONS_COLUMNS)
 
 FILE_COLUMNS = tuple(name for name in OBSERVATIONS_SCHEMA if name.startswith("file_"))
 """What a subword cost behind the text of its file; null where that was not asked for."""
+
+FIRST = (pl.col("context") == 0).fill_null(value=False)
+"""Whether a model that reads from left to right had nothing of the text before a subword."""
+
+FIRST_PART = ("text", "first")
+"""Dimension of the scores of these subwords; they are in no other slice."""
+
+SHARED_TOKENS = ("shared", "tokens")
+"""Dimension, before the others, of scores over the code tokens that every model of a run has whole."""

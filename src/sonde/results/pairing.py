@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from sonde.results.dimensions import Dimensions
 from sonde.results.scores import Score
 
 Direction = Literal["higher", "lower", ""]
@@ -37,6 +38,7 @@ class Compared:
         k: Only rows with this ``k``; None for any.
         method: Only rows that were made so; None for any.
         without: Dimensions that these rows do not have, for what is looked at otherwise.
+        within: Dimensions that these rows have, for what is over a part of the text that both sides have.
         tokenizers: ``same`` for numbers of subwords, which mean the same within one tokenizer alone;
             ``other`` for what stands in their place between tokenizers, ``changed`` between texts of one
             program in other words; empty for what does not depend on it.
@@ -47,6 +49,7 @@ class Compared:
     k: int | None = None
     method: str | None = None
     without: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
     tokenizers: Literal["same", "other", "changed", ""] = ""
 
     def takes(self, score: Score) -> bool:
@@ -58,6 +61,7 @@ class Compared:
             and self.k in (None, score.k)
             and self.method in (None, score.method)
             and not any(name in self.without for name, _ in score.dimensions)
+            and {*self.within} <= {name for name, _ in score.dimensions}
         )
 
 
@@ -138,6 +142,44 @@ def paired(
             else:
                 found.pairs.append((base, score, one.better))
     return found
+
+
+def merge_same_numbers(
+    pairs: Sequence[tuple[Score, Score, Direction]],
+) -> list[tuple[tuple[Score, Score, Direction], tuple[Dimensions, ...]]]:
+    """Merge the pairs that are one number under several names, such as a tag and the role that it always has.
+
+    Names are told by their numbers alone: both sides have the same value, to the last bit, from the same sums
+    and sizes in the same clusters. Of whole numbers that is no proof, since counts of other observations
+    are often the same, so that these are left as they are.
+
+    Returns:
+        In their order, each pair that is tested, under the name with the fewest dimensions (then the first in
+        the order of letters), and the other names of its number.
+    """
+    held: dict[Hashable, list[int]] = {}
+    for place, pair in enumerate(pairs):
+        held.setdefault(_content(pair) or place, []).append(place)
+    kept: dict[int, tuple[Dimensions, ...]] = {}
+    for places in held.values():
+        first, *others = sorted(places, key=lambda place: _by_name(pairs[place][1].dimensions))
+        kept[first] = tuple(pairs[place][1].dimensions for place in others)
+    return [(pairs[place], kept[place]) for place in sorted(kept)]
+
+
+def _by_name(dimensions: Dimensions) -> tuple[int, Dimensions]:
+    return len(dimensions), dimensions
+
+
+def _content(pair: tuple[Score, Score, Direction]) -> Hashable:
+    """What makes a pair of numbers that pair, without its dimensions; None where nothing tells it."""
+    held = [side.contributions for side in pair[:2]]
+    parts = [one.content for one in held if one is not None]
+    if None in parts or len(parts) < len(held):
+        return None
+    about = tuple(getattr(pair[1], name) for name in IDENTITY if name != "dimensions")
+    places = tuple(getattr(side, name) for side in pair[:2] for name in _PLACE)
+    return about, places, tuple((side.value, side.n) for side in pair[:2]), tuple(parts)
 
 
 _Question = tuple[tuple[Any, ...], tuple[Any, ...]]

@@ -114,6 +114,7 @@ def _takes(one: Compared, row: Mapping[str, Any]) -> bool:
         and one.method in (None, row["method"])
         and one.tokenizers != "other"
         and not any(held["name"] in one.without for held in row["dimensions"])
+        and {*one.within} <= {held["name"] for held in row["dimensions"]}
     )
 
 

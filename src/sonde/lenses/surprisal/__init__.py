@@ -38,14 +38,14 @@ from sonde.lenses.surprisal.pairs import (
 from sonde.lenses.surprisal.periods import by_period, period_scores
 from sonde.lenses.surprisal.preferences import PREFERRED, score_pairs
 from sonde.lenses.surprisal.rows import by_slice, overall
-from sonde.lenses.surprisal.seams import LENS, PADS, SUBWORD, SUMMARY, SUMS, active
+from sonde.lenses.surprisal.seams import FIRST_APART, LENS, PADS, SUBWORD, SUMMARY, SUMS, active
 from sonde.lenses.surprisal.served import unknown_metrics
-from sonde.lenses.surprisal.shared import shared
-from sonde.lenses.surprisal.sums import BY_ID, Sums, collect_sums
+from sonde.lenses.surprisal.shared import TokenRows, shared
+from sonde.lenses.surprisal.sums import BY_ID, NONE_FIRST, Sums, collect_sums
 from sonde.models import Capabilities
 from sonde.models._naming import PREFIX
 from sonde.results.memory import PERIOD
-from sonde.results.observations import OBSERVATIONS_SCHEMA
+from sonde.results.observations import FIRST, OBSERVATIONS_SCHEMA, SHARED_TOKENS
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 
@@ -59,14 +59,24 @@ class Surprisal(LensDefaults):
     """The surprisal lens."""
 
     name = LENS
-    version = "7"
+    version = "8"
     typed_options = SurprisalOptions
     tasks = ("call_origin",)
     compared = (
         Compared(metric="bits", better="lower", without=("subword", "name", PERIOD), tokenizers="same"),
         Compared(metric="bits_per_character", better="lower", tokenizers="other"),
         Compared(
-            metric="nats_per_token", better="lower", without=("subword", "name", PERIOD), tokenizers="changed"
+            metric="nats_per_token",
+            better="lower",
+            without=("name", PERIOD),
+            within=(SHARED_TOKENS[0],),
+            tokenizers="other",
+        ),
+        Compared(
+            metric="nats_per_token",
+            better="lower",
+            without=("subword", "name", PERIOD, SHARED_TOKENS[0]),
+            tokenizers="changed",
         ),
         Compared(metric=PREFERRED, better="higher"),
     )
@@ -183,10 +193,13 @@ class Surprisal(LensDefaults):
             batches = batches.each(_calling_internally)
         summary = SUMMARY.as_asked(settings, Summary(minimum))
         subword = SUBWORD.as_asked(settings, BY_ID)
-        sums = SUMS.as_asked(settings, collect_sums(batches, bins=BINS, subword=subword))
+        first = FIRST_APART.as_asked(settings, FIRST if options.objective == CAUSAL else NONE_FIRST)
+        sums = SUMS.as_asked(settings, collect_sums(batches, bins=BINS, subword=subword, first=first))
         template = scoring.template
+        # Under published rules a subword may be filed under another's token.
+        tokens = None if active(settings) else TokenRows(first=first, minimum=minimum, summary=summary)
         scores = [
-            *shared(observations, scoring.beside, scoring.texts, template),
+            *shared(observations, scoring.beside, scoring.texts, template, tokens),
             *_tables(sums, scoring, minimum, summary),
             *period_scores(
                 observations,
@@ -197,7 +210,7 @@ class Surprisal(LensDefaults):
             ),
         ]
         if behind_file(settings, options):
-            after = collect_sums(batches, bins=BINS, subword=subword, behind=True)
+            after = collect_sums(batches, bins=BINS, subword=subword, first=first, behind=True)
             after = SUMS.as_asked(settings, after)
             scores += behind(_tables(after, scoring, minimum, summary))
             scores += changes(sums, after, template, minimum, summary)

@@ -110,7 +110,7 @@ def _change(alone: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
     return after.with_columns(after[name] - alone[name] for name in _CHANGING if name in after.columns)
 
 
-_CHANGING = ("nats", "entropy", "reciprocal", "top1", "top5")
+_CHANGING = ("nats", "token_nats", "entropy", "reciprocal", "top1", "top5")
 
 
 def reading(scores: TokenScores, start: Start, settings: LensSettings) -> tuple[Pass, ...]:

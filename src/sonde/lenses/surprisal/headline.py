@@ -8,10 +8,12 @@ import polars as pl
 
 from sonde.languages import spelled
 from sonde.lenses.surprisal.preferences import PREFERRED
+from sonde.lenses.surprisal.rows import BITS
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
 from sonde.results.extremes import describe_ends
 from sonde.results.formats import PERCENT, Interval, Number
 from sonde.results.memory import CHANGE, PERIOD, describe_memory
+from sonde.results.observations import SHARED_TOKENS
 from sonde.results.tables import Column, Table, rests_on
 from sonde.results.words import figures, standing, too_little
 
@@ -23,7 +25,7 @@ _COLUMNS = (
     rests_on("cluster"),
 )
 
-_SCORED = {"pll": "bits of pseudo-log-likelihood per subword", "infill": "bits per subword that it fills in"}
+_SCORED = {"pll": "bits of pseudo-log-likelihood per {unit}", "infill": "bits per {unit} that it fills in"}
 """What bits are of where both sides were seen."""
 
 _PAIRED = (
@@ -38,14 +40,20 @@ _PAIRED = (
 
 def headline(scores: pl.DataFrame) -> Iterator[str]:
     """Lines for a person, from the lens's rows of ``scores.parquet``; nothing where there are none."""
-    named = dimensions_named("construct") & (pl.col("metric") == "bits") & pl.col("control").is_null()
-    table = scores.filter(named).with_columns(construct=dimension("construct"))
+    own = dimensions_named("construct") & (pl.col("metric") == "bits")
+    shared = dimensions_named(SHARED_TOKENS[0], "construct") & (pl.col("metric") == "nats_per_token")
+    rows = scores.filter(pl.col("control").is_null())
+    # Several models stand one below the other: over the code tokens that all of them have whole.
+    table = rows.filter(shared) if (several := not rows.filter(shared).is_empty()) else rows.filter(own)
+    scale = BITS if several else 1.0
+    table = table.with_columns(pl.col("value", "ci_low", "ci_high") * scale, construct=dimension("construct"))
     for (model, language), rows in sorted(
         table.group_by("model", "language"), key=lambda entry: str(entry[0])
     ):
         worst = rows.sort("value", descending=True, nulls_last=True).head(_ROWS)
         yield ""
-        what = _SCORED.get(str(worst["objective"].first()), "bits per subword")
+        what = _SCORED.get(str(worst["objective"].first()), "bits per {unit}")
+        what = what.format(unit="code token that all models have whole" if several else "subword")
         shown = (
             f"the {worst.height} highest of {rows.height} means"
             if worst.height < rows.height

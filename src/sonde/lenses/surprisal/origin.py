@@ -45,7 +45,11 @@ class Summary:
 
 
 def by_origin(
-    calls: pl.DataFrame, template: Score, summary: Summary, kind: Kind = "nonnegative"
+    calls: pl.DataFrame,
+    template: Score,
+    summary: Summary,
+    kind: Kind = "nonnegative",
+    metric: str = "nats",
 ) -> Iterator[Score]:
     """Every row of the comparison, for all calls, then for names, arguments, bare and method calls apart.
 
@@ -54,10 +58,11 @@ def by_origin(
         template: What the scores share.
         summary: How both sides are summed up.
         kind: What the means are: ``real`` for changes of surprisal.
+        metric: What they are called.
     """
     of_tags = tuple(one for one in summary.weightings if one != COUNT)
-    template = dataclasses.replace(template, task="call_origin", metric="nats")
-    nats = Mean("nats", pl.col("nats"), kind, per=pl.col("n"))
+    template = dataclasses.replace(template, task="call_origin", metric=metric)
+    nats = Mean(metric, pl.col("nats"), kind, per=pl.col("n"))
     calls = calls.with_columns(pl.col("origin").cast(pl.Enum(_ORIGINS), strict=False))
     for language, spoken in sorted(calls.partition_by("language", as_dict=True).items()):
         named = dataclasses.replace(template, language=str(language[0]))

@@ -31,7 +31,7 @@ _FULL = (
     ratio("top5", "top5", "told", "proportion"),
     ratio("mrr", "reciprocal", "n", "unit"),
     ratio("entropy", "entropy", "n"),
-    ratio("nats_per_token", "nats", "tokens"),
+    ratio("nats_per_token", "token_nats", "tokens"),
 )
 _OVERALL = (*_FULL, ratio("bits_per_byte", "nats", "text_bytes", factor=BITS))
 _PER_CHARACTER = (
@@ -44,7 +44,7 @@ _UNCHANGED = "coverage"
 
 
 def overall(sums: Sums, template: Score, *, change: bool = False) -> Iterator[Score]:
-    """Scores of all subwords, of code and of layout; of sums of changes, their changes."""
+    """Scores of all subwords, of code, of layout and of first subwords; of sums of changes, their changes."""
     everything = sums.slices["all"]
     by = {"text": pl.col("slice")}
     for score in means(everything, _asked(_OVERALL, change), template, by=by, columns=("language",)):

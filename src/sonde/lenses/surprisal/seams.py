@@ -41,6 +41,9 @@ FILED: Seam[Filed, [Laid]] = Seam(LENS)
 SUBWORD: Seam[pl.Expr, []] = Seam(LENS)
 """What a slice of the dimension ``subword`` is called."""
 
+FIRST_APART: Seam[pl.Expr, []] = Seam(LENS)
+"""Which subwords are in no slice, since nothing of their text stands before them."""
+
 SUMS: Seam[Sums, []] = Seam(LENS)
 """The sums that scores are made of."""
 

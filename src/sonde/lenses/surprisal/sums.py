@@ -2,6 +2,11 @@
 
 Observations come in batches of whole items; of a batch is kept, for each dimension, one row a language,
 slice and cluster.
+
+A decoder has nothing of a text before its first subword, so what that costs says what texts begin with, and
+not what is hard: it counts in the numbers over all of the text, has a part of its own (``first``), and is in
+no slice. Of a token that it begins, no slice counts the cost of the whole token. The same subwords are apart
+where the text is read behind its file, so that a change is one of the same subwords.
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from sonde.lenses._sums import Batches, SumsJob
+from sonde.results.observations import FIRST
 from sonde.results.streaming import Accumulator, whole, whole_items
 
 LOGIT_STEPS = 20
@@ -23,8 +29,8 @@ BIN_KEYS = ("language", "bin", "step", "cluster")
 
 _COLUMNS = (
     "item_id", "cluster", "language", "start", "end", "subword", "subword_id", "nats", "rank", "entropy",
-    "text_characters", "text_bytes", "covered", "kind", "role", "tag", "merged", "token", "word", "construct",
-    "ancestors", "origin", "origin_part", "call_form", "user_tag", "best_nats",
+    "context", "text_characters", "text_bytes", "covered", "kind", "role", "tag", "merged", "token", "word",
+    "construct", "ancestors", "origin", "origin_part", "call_form", "user_tag", "best_nats",
 )  # fmt: skip
 _FAR = 1 << 40
 
@@ -33,10 +39,13 @@ _PLAIN = ("subword", "tag", "construct", "kind", "role")
 
 _SLICES = ("all", *_PLAIN, "ancestor", "user_tag")
 
-_REAL = ("nats", "entropy", "reciprocal", "reciprocal_apart", "confidence")
+_REAL = ("nats", "token_nats", "entropy", "reciprocal", "reciprocal_apart", "confidence")
 
 BY_ID = pl.col("subword") + "#" + pl.col("subword_id").cast(pl.String)
 """What a slice of the dimension ``subword`` is called: ids that look alike are apart."""
+
+NONE_FIRST = pl.lit(value=False)
+"""For models that see both sides of a subword: the first of a text is one as any other."""
 
 _CODE = pl.col("token") >= 0
 _BEST = pl.col("top_nats").list.first()
@@ -51,7 +60,7 @@ _SUMS = (
     pl.col("^reciprocal(_apart)?$").sum(),
     pl.col("^top5(_apart)?$").sum(),
     pl.col("text_bytes").sum(),
-    pl.col("tokens").sum(),
+    pl.col("tokens", "token_nats").sum(),
 )
 
 
@@ -61,11 +70,12 @@ class Sums:
 
     Attributes:
         slices: For each dimension (``all``: all of the text, and its parts), by ``language, slice, cluster``:
-            ``n`` subwords, ``told`` (those of which it is known whether they are among the best), ``nats``,
-            ``entropy``, ``reciprocal`` (of the rank), ``top1``, ``top5``, ``text_bytes`` and ``tokens`` (code
-            tokens that begin there); for ``subword`` only ``n``, ``told``, ``nats`` and ``top1``. Behind a
-            file also ``top1_apart``, ``top5_apart`` and ``reciprocal_apart``: squares of how far they are
-            from those of the text alone, so of 0/1 the subwords that differ.
+            ``n`` subwords, none of them the first of a text but in ``all``, ``told`` (those of which it is
+            known whether they are among the best), ``nats``, ``entropy``, ``reciprocal`` (of the rank),
+            ``top1``, ``top5``, ``text_bytes``, ``tokens`` (code tokens that begin there) and ``token_nats``
+            (what these cost); for ``subword`` only ``n``, ``told``, ``nats`` and ``top1``. Behind a file also
+            ``top1_apart``, ``top5_apart`` and ``reciprocal_apart``: squares of how far they are from those
+            of the text alone, so of 0/1 the subwords that differ.
         names: By name: whole occurrences ``tokens`` and their ``nats``.
         characters: By ``language, cluster``: the ``characters`` of the text that scored subwords answer for,
             and how many of them are ``covered`` by a piece that the vocabulary holds.
@@ -87,20 +97,29 @@ class _Asked:
     """How observations are added up; see `collect_sums`."""
 
     subword: pl.Expr
+    first: pl.Expr
     bins: int
     behind: bool
 
 
-def collect_sums(observations: Batches, *, bins: int, subword: pl.Expr = BY_ID, behind: bool = False) -> Sums:
+def collect_sums(
+    observations: Batches,
+    *,
+    bins: int,
+    subword: pl.Expr = BY_ID,
+    first: pl.Expr = FIRST,
+    behind: bool = False,
+) -> Sums:
     """Pass once over the observations.
 
     Args:
         observations: The item table; rows of an item stand together, by position.
         bins: Number of equal-width bins of confidence.
         subword: What a slice of the dimension ``subword`` is called.
+        first: Which subwords are in no slice.
         behind: What the subwords cost behind the text of their file, instead of alone.
     """
-    asked = _Asked(subword, bins, behind)
+    asked = _Asked(subword, first, bins, behind)
     sums = observations.added_up(_sums_of, asked, _accumulators())
     slices = {name: sums.pop(name) for name in _SLICES}
     return Sums(slices, **sums)
@@ -123,19 +142,20 @@ def _sums_of(job: SumsJob[_Asked]) -> dict[str, pl.DataFrame]:
     observations, asked, found = job.observations, job.asked, _accumulators()
     observations = _behind(observations) if asked.behind else observations.with_columns(best_nats=_BEST)
     for batch in whole_items(observations.select(*_COLUMNS, pl.col("^.*_apart$"))):
-        rows = _derived(batch)
+        rows = _derived(batch, asked.first)
+        later = rows.filter(~pl.col("first")).with_columns(_tokens_begun_later())
         for name, part in _overall(rows):
             found["all"].add(part.with_columns(slice=pl.lit(name)).select(*KEYS, pl.exclude(KEYS)))
         for name in _PLAIN:
             key = asked.subword if name == "subword" else pl.col(name)
-            held = rows.with_columns(slice=key).filter(pl.col("slice") != "")
+            held = later.with_columns(slice=key).filter(pl.col("slice") != "")
             # There are many subwords, and little is asked of each.
             found[name].add(held.group_by(KEYS).agg(*(_BRIEF if name == "subword" else _SUMS)))
-        found["ancestor"].add(_several(rows, "ancestors", "/"))
-        found["user_tag"].add(_several(rows, "user_tag", "|"))
+        found["ancestor"].add(_several(later, "ancestors", "/"))
+        found["user_tag"].add(_several(later, "user_tag", "|"))
         found["names"].add(_names(rows))
         found["characters"].add(_characters(rows))
-        found["calls"].add(_calls(rows))
+        found["calls"].add(_calls(later))
         found["calibration"].add(_calibration(rows, asked.bins))
         found["vocabulary"].add(rows.select(asked.subword.alias("slice"), "subword_id").unique())
     return {name: one.added() for name, one in found.items()}
@@ -155,18 +175,19 @@ def _behind(observations: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _derived(batch: pl.DataFrame) -> pl.DataFrame:
+def _derived(batch: pl.DataFrame, first: pl.Expr) -> pl.DataFrame:
     """Columns that sums are made of."""
     item = pl.col("item_id").rle_id().cast(pl.Int64)
     reach = pl.when(_CODE).then(item * _FAR + pl.col("token") + pl.col("merged"))
     # How far earlier pieces of the same item reached; where there are none, the tokens begin here.
     reached = reach.cum_max().forward_fill().shift(1).fill_null(-1) - item * _FAR
     tokens = pl.col("token") + pl.col("merged") - pl.max_horizontal(reached, pl.col("token").cast(pl.Int64))
-    return batch.with_columns(
+    derived = batch.with_columns(
         whole(pl.col("nats")),
         whole(pl.col("entropy")),
         pl.col("text_characters", "text_bytes", "covered").cast(pl.Int64),
         item=item,
+        first=first,
         reciprocal=whole(1.0 / pl.col("rank")),
         # A rank that a server does not tell is beyond the alternatives that it lists, if it lists any.
         told=(pl.col("rank").is_not_null() | pl.col("best_nats").is_not_null()).cast(pl.Int64),
@@ -174,10 +195,25 @@ def _derived(batch: pl.DataFrame) -> pl.DataFrame:
         top5=(pl.col("rank") <= 5).fill_null(value=False).cast(pl.Int64),
         tokens=pl.when(_CODE).then(tokens.clip(0)).otherwise(0),
     )
+    reached = pl.when(_CODE & pl.col("first")).then(pl.col("token") + pl.col("merged")).max()
+    begun = (_CODE & (pl.col("token") < reached.over("item"))).fill_null(value=False)
+    return derived.with_columns(begun_first=begun, token_nats="nats")
+
+
+def _tokens_begun_later() -> list[pl.Expr]:
+    """What tokens cost, and how many there are, without those that the first subword of a text begins."""
+    return [pl.when("begun_first").then(0).otherwise(name).alias(name) for name in ("tokens", "token_nats")]
 
 
 def _overall(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    for name, held in (("all", rows), ("code", rows.filter(_CODE)), ("layout", rows.filter(~_CODE))):
+    parts = (
+        ("all", rows),
+        ("code", rows.filter(_CODE)),
+        ("layout", rows.filter(~_CODE)),
+        # A token that it begins goes on behind it.
+        ("first", rows.filter("first").with_columns(tokens=pl.lit(0, pl.Int64))),
+    )
+    for name, held in parts:
         yield name, held.group_by("language", "cluster").agg(*_SUMS)
 
 
@@ -197,9 +233,15 @@ def _names(rows: pl.DataFrame) -> pl.DataFrame:
             pl.col("language", "cluster", "word", "kind").first(),
             pl.col("tokens").first().alias("begins"),
             pl.col("merged").max().alias("widest"),
+            pl.col("begun_first").any(),
             pl.col("nats").sum(),
         )
-        .filter((pl.col("kind") == "identifier") & (pl.col("begins") == 1) & (pl.col("widest") == 1))
+        .filter(
+            (pl.col("kind") == "identifier")
+            & (pl.col("begins") == 1)
+            & (pl.col("widest") == 1)
+            & ~pl.col("begun_first")
+        )
     )
     return (
         occurrences.rename({"word": "slice"})

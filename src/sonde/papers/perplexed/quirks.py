@@ -11,9 +11,9 @@ import polars as pl
 from sonde.lenses.surprisal.observe import Filed, Laid
 from sonde.lenses.surprisal.origin import Summary
 from sonde.lenses.surprisal.pools import Pooled
-from sonde.lenses.surprisal.seams import CALLS, FILED, ORIGINS, SUBWORD, SUMMARY, SUMS
+from sonde.lenses.surprisal.seams import CALLS, FILED, FIRST_APART, ORIGINS, SUBWORD, SUMMARY, SUMS
 from sonde.lenses.surprisal.spans import owners
-from sonde.lenses.surprisal.sums import Sums
+from sonde.lenses.surprisal.sums import NONE_FIRST, Sums
 from sonde.papers.modes import handed_over
 from sonde.papers.perplexed import tags
 
@@ -58,6 +58,11 @@ def decode_merge(subword: pl.Expr) -> pl.Expr:
     return pl.col("subword")
 
 
+def first_in_tables(first: pl.Expr) -> pl.Expr:
+    """The first subword of a text is in every table, as any other."""
+    return NONE_FIRST
+
+
 def call_tags(sums: Sums) -> Sums:
     """Only subwords whose tag's parent is a call or an argument list are compared."""
     return dataclasses.replace(sums, calls=sums.calls.filter(pl.col("tag").str.contains(_CALL_TAGS)))
@@ -74,6 +79,7 @@ published = handed_over(
     {
         "perplexed.shift": FILED.quirk(shift),
         "perplexed.decode_merge": SUBWORD.quirk(decode_merge),
+        "perplexed.first_in_tables": FIRST_APART.quirk(first_in_tables),
         "perplexed.unweighted": SUMMARY.quirk(unweighted),
         "perplexed.call_tags": SUMS.quirk(call_tags),
         "perplexed.local_is_external": CALLS.quirk(local_is_external),

@@ -58,7 +58,7 @@ class Joined:
 
     def draw(self, run: RunData) -> Figure | None:
         """The table and scatters; None where no two lenses say something of the same construct."""
-        offered = {lens: one.joined for lens, one in titles(run).items() if one.joined}
+        offered = {lens: one.joined.in_run(run, lens) for lens, one in titles(run).items() if one.joined}
         rows = joined_rows(run, offered)
         if not rows:
             return None
@@ -150,7 +150,7 @@ def _short(number: JoinedNumber) -> str:
 
 
 def _scale(number: JoinedNumber) -> tuple[float, int]:
-    return (100.0, 1) if number.question.share else (1.0, 2)
+    return (100.0, 1) if number.question.share else (number.scale, 2)
 
 
 def _table(
@@ -300,12 +300,16 @@ def _lines(records: Sequence[Mapping[str, Any]]) -> list[int]:
 def _place(axis: str, cell: JoinedCell, number: JoinedNumber) -> dict[str, Any]:
     row, (scale, digits) = cell.row, _scale(number)
     return {
-        axis: row["value"],
-        f"{axis}_low": row["ci_low"],
-        f"{axis}_high": row["ci_high"],
+        axis: row["value"] * number.scale,
+        f"{axis}_low": _times(row["ci_low"], number.scale),
+        f"{axis}_high": _times(row["ci_high"], number.scale),
         f"{axis}_reading": f"{with_interval(row, scale, digits)}{' %' if number.question.share else ''}",
         f"{axis}_fact": cell.fact,
     }
+
+
+def _times(end: float | None, scale: float) -> float | None:
+    return None if end is None else end * scale
 
 
 def _axis(axis: str, number: JoinedNumber) -> Any:

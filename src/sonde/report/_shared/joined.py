@@ -29,6 +29,9 @@ class JoinedNumber:
             controls; None where it has.
         inside: Whether it is read from what the model computes on the way, and not from what it predicts.
         same: A sentence: what of the lens is counted under a construct.
+        scale: What the number, which is no share, is multiplied by where it is shown.
+        of_several: What stands in its place where the run has it: the number of several models over the same
+            text.
     """
 
     title: str
@@ -39,6 +42,18 @@ class JoinedNumber:
     level: pl.Expr | None = None
     inside: bool = False
     same: str = ""
+    scale: float = 1.0
+    of_several: JoinedNumber | None = None
+
+    def in_run(self, run: RunData, lens: str) -> JoinedNumber:
+        """The number that a run has of the lens."""
+        other = self.of_several
+        if (
+            other is None
+            or run.scores(metrics=other.question.metrics, lens=lens, where=other.question.where).is_empty()
+        ):
+            return self
+        return other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,7 @@ from sonde.report._drawing.charts import dots
 from sonde.report._shared.numbers import no_verdict, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
-from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, SURPRISES
-from sonde.results.dimensions import dimensions_are
+from sonde.report.surprisal._scores import MIN_COUNT, SURPRISES, Slices, first_notes, slices
 from sonde.results.extremes import describe_ends
 from sonde.results.tables import MODEL, Column, scored
 from sonde.results.verdict import why_no_verdict
@@ -30,7 +29,6 @@ class Ranking:
         what: One of them in words, for example ``"syntax tag"``.
         plural: Several of them; by default with an s.
         shown: How many at each end.
-        per_model: Rank each model for itself, where the labels depend on its tokenizer.
         surface: From a value of the dimension to what is shown.
     """
 
@@ -38,7 +36,6 @@ class Ranking:
     what: str
     plural: str = ""
     shown: int = 12
-    per_model: bool = False
     surface: Callable[[str], str] = str
 
     @property
@@ -48,41 +45,33 @@ class Ranking:
 
 
 def rank(run: RunData, ranking: Ranking) -> Figure | None:
-    """Charts of the worst and the best, and a table of the rest."""
-    frame, unit = _measured(run, ranking)
+    """Charts of the worst and the best, and a table of the rest; models over other texts are apart."""
+    held = slices(run, ranking.dimension)
+    frame = _named(held.rows, run, ranking)
     if frame.is_empty():
         return None
     charts: list[Chart] = []
-    groups = frame.partition_by("shown", maintain_order=True) if ranking.per_model else [frame]
-    for group in groups:
-        model = group["shown"][0] if ranking.per_model and run.several else ""
-        charts += _ends(group, ranking, unit, model, _overall(run, unit, model))
+    for group in frame.partition_by("shown", maintain_order=True) if held.apart else [frame]:
+        model = group["shown"][0] if held.apart else ""
+        charts += _ends(group, ranking, held.unit, model, _overall(held, model))
     return Figure(
-        answer=_answer(frame, ranking, unit),
+        answer=_answer(frame, ranking, held.unit),
         charts=charts,
-        table=_table(run, frame, ranking, unit),
-        notes=_notes(frame, ranking),
+        table=_table(run, frame, ranking, held.unit),
+        notes=[*_notes(frame), *held.notes, *first_notes(run)],
     )
 
 
-def _measured(run: RunData, ranking: Ranking) -> tuple[pl.DataFrame, str]:
-    """Rows of the dimension above the minimum count, in bits, and the unit.
-
-    Several models are compared by code token where the run has it, since subwords are not theirs in common.
-    """
-    by_token = run.scores(lens=LENS, metrics=["nats_per_token"], by=ranking.dimension)
-    frame, unit = run.scores(lens=LENS, metrics=["bits"], by=ranking.dimension), "bits per subword"
-    if run.several and not ranking.per_model and not by_token.is_empty():
-        scaled = [pl.col(name) * BITS_PER_NAT for name in ("value", "ci_low", "ci_high")]
-        frame, unit = by_token.with_columns(scaled), "bits per code token"
+def _named(rows: pl.DataFrame, run: RunData, ranking: Ranking) -> pl.DataFrame:
+    """The rows above the minimum count with the ``name`` of each, the highest first."""
     several = len(run.languages) > 1
-    frame = frame.filter((pl.col("n") >= MIN_COUNT) & (pl.col("label") != ""))
+    frame = rows.filter((pl.col("n") >= MIN_COUNT) & (pl.col("label") != ""))
     names = [
         f"{ranking.surface(label)} · {language}" if several else ranking.surface(label)
         for label, language in frame.select("label", "language").iter_rows()
     ]
     frame = frame.with_columns(name=pl.Series(names, dtype=pl.String))
-    return frame.sort("value", descending=True), unit
+    return frame.sort("value", descending=True)
 
 
 def _ends(
@@ -121,11 +110,9 @@ def _ends(
     ]
 
 
-def _overall(run: RunData, unit: str, model: str) -> float | None:
-    metric, scale = ("bits", 1.0) if unit == "bits per subword" else ("nats_per_token", BITS_PER_NAT)
-    rows = run.scores(lens=LENS, metrics=[metric], where=dimensions_are({}))
-    rows = rows.filter(pl.col("shown") == model) if model else rows
-    return rows["value"][0] * scale if rows.height == 1 else None
+def _overall(held: Slices, model: str) -> float | None:
+    rows = held.whole.filter(pl.col("shown") == model) if model else held.whole
+    return rows["value"][0] if rows.height == 1 else None
 
 
 def _answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
@@ -154,7 +141,7 @@ def _too_little(rows: pl.DataFrame, ranking: Ranking, unit: str) -> str:
     return f"Too little data on which {ranking.what} is the most surprising ({why}): {means} {unit}"
 
 
-def _notes(frame: pl.DataFrame, ranking: Ranking) -> list[str]:
+def _notes(frame: pl.DataFrame) -> list[str]:
     notes = [f"Ranked among those with at least {MIN_COUNT} occurrences."]
     few = sum(no_verdict(row) for row in frame.iter_rows(named=True))
     if few:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +16,11 @@ from sonde.report._shared.numbers import count, interval, number, spelled, with_
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import Tile, Top
 from sonde.report.surprisal._pairs import CONTROLS, PREFERRED
-from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, SURPRISES, observed
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, SURPRISES, observed, slices
 from sonde.report.surprisal._tokens import tokens
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
 from sonde.results.extremes import describe_ends
+from sonde.results.observations import SHARED_TOKENS
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
 from sonde.results.verdict import why_no_verdict
 
@@ -32,6 +34,11 @@ _METRICS = {
     "top5": ("Right among five, %", 100.0, 1),
     "ece": ("Calibration error, points", 100.0, 1),
 }
+
+_SHARED = dimensions_are({"text": "shared"})
+
+OVERALL = pl.when(_SHARED.any().over("language")).then(_SHARED).otherwise(dimensions_are({}))
+"""Which rows are over everything: of several models over what all of them cover, of one over all it read."""
 
 _PSEUDO, _FILLED = "pll", "infill"
 _BITS = {
@@ -53,7 +60,7 @@ class Headline:
         corpus: Names of the corpora.
         read: How much was read, from how many clusters.
         detail: The other half of the sentence.
-        shared: The same over what all models of the run cover; empty where that is all that this one read.
+        whole: The same over all that this model read; empty where the number is.
         behind: The same behind the text of the files before the items; empty where that was not asked for.
         caveat: Why it allows no verdict, empty where it allows one.
         measure: What the number is.
@@ -66,15 +73,15 @@ class Headline:
     corpus: str
     read: str
     detail: str
-    shared: str
+    whole: str
     behind: str
     caveat: str
     measure: str
 
 
 def headlines(run: RunData) -> list[Headline]:
-    """One answer a model and language, in the run's order."""
-    rows = run.scores(lens=LENS, metrics=["bits_per_byte"], where=dimensions_are({}))
+    """One answer a model and language, in the run's order; several are over what all models cover."""
+    rows = run.scores(lens=LENS, metrics=["bits_per_byte"], where=OVERALL)
     found: list[Headline] = []
     for model in run.models:
         for row in rows.filter(pl.col("model") == model.name).sort("language").iter_rows(named=True):
@@ -88,7 +95,7 @@ def headlines(run: RunData) -> list[Headline]:
                     corpus=_corpora(run, row["language"]),
                     read=_read(run, row),
                     detail=_extremes(run, model, row["language"]),
-                    shared=_shared(run, row),
+                    whole=_whole(run, row),
                     behind=_behind(run, row),
                     caveat=why_no_verdict(row),
                     measure=_BITS.get(row["objective"], "bits per byte"),
@@ -120,16 +127,18 @@ def _read(run: RunData, row: Mapping[str, Any]) -> str:
     # Other lenses of the run may have read other items of the same corpus.
     scored = observed(run, model, ["item_id", "language"]).filter(pl.col("language") == row["language"])
     items = scored.select(pl.col("item_id").n_unique()).collect(engine="streaming").item()
-    units = f"{count(items)} items from " if items else ""
-    return f"{units}{count(row['n_clusters'])} clusters, {count(row['n'])} bytes"
+    # What all models cover is of the items that all of them read.
+    units = f"{count(items)} items from " if items and not row["dimensions"] else ""
+    of_all = " that all models of the run cover" if row["dimensions"] else ""
+    return f"{units}{count(row['n_clusters'])} clusters, {count(row['n'])} bytes{of_all}"
 
 
-def _shared(run: RunData, row: Mapping[str, Any]) -> str:
-    """What can be compared between models: the same number over the characters that all of them cover."""
-    rows = run.scores(lens=LENS, metrics=["bits_per_byte"], where=dimensions_are({"text": "shared"}))
+def _whole(run: RunData, row: Mapping[str, Any]) -> str:
+    """What a number over the characters that all models cover is over all that its model read."""
+    rows = run.scores(lens=LENS, metrics=["bits_per_byte"], where=dimensions_are({}))
     same = (pl.col("model") == row["model"]) & (pl.col("language") == row["language"])
-    for one in rows.filter(same & (pl.col("n") < row["n"])).iter_rows(named=True):
-        return f"{with_interval(one)} over the {count(one['n'])} bytes that all models of the run cover"
+    for one in rows.filter(same & (pl.col("n") > row["n"])).iter_rows(named=True):
+        return f"{with_interval(one)} over all {count(one['n'])} bytes that it read itself"
     return ""
 
 
@@ -151,7 +160,8 @@ def _short(corpus: str) -> str:
 
 
 def _extremes(run: RunData, model: ModelInfo, language: str) -> str:
-    rows = run.scores(lens=LENS, metrics=["bits"], by="construct").filter(
+    held = slices(run, "construct")
+    rows = held.rows.filter(
         (pl.col("model") == model.name)
         & (pl.col("language") == language)
         & (pl.col("n") >= MIN_COUNT)
@@ -163,7 +173,7 @@ def _extremes(run: RunData, model: ModelInfo, language: str) -> str:
         with_interval,
         noun="constructs",
         verbs=SURPRISES,
-        unit="bits per subword",
+        unit=held.unit,
     )
 
 
@@ -173,7 +183,13 @@ def scoreboard(run: RunData) -> Table | None:
     if rows.is_empty():
         return None
     order = {metric: place for place, metric in enumerate(_METRICS)}
-    parts = {"all": "everything", "code": "code", "layout": "blanks", "shared": "what all models cover"}
+    parts = {
+        "all": "everything",
+        "code": "code",
+        "layout": "blanks",
+        "first": "what begins a text",
+        "shared": "what all models cover",
+    }
     rows = rows.with_columns(text=dimension("text").fill_null("all")).sort("text", "model", "language")
     return Table(
         summary="Every overall number",
@@ -240,6 +256,27 @@ def _headline(run: RunData, found: list[Headline]) -> str:
     return f"{of}, in {first.measure}"
 
 
+def _joined(metric: str, unit: str, units: str, *within: tuple[str, str]) -> JoinedNumber:
+    """What surprisal says of constructs, counted by a unit."""
+    return JoinedNumber(
+        title=f"Surprisal, bits a {unit}",
+        question=LensQuestion(
+            subject="Surprisal",
+            measure=f"bits a {unit}",
+            metrics=(metric,),
+            where=dimensions_named(*(name for name, _ in within), "construct"),
+            share=False,
+            lower=True,
+        ),
+        fact=dimension("construct"),
+        constructs={name: (name,) for name in CONSTRUCT_LABELS},
+        against=f"the mean over all {units}",
+        level=pl.col("value").filter(dimensions_are(dict(within))).first(),
+        same=f"of surprisal, the {units} whose innermost construct it is",
+        scale=1.0 if metric == "bits" else BITS_PER_NAT,
+    )
+
+
 class SurprisalTitle:
     """Bits per byte as the headline of the page."""
 
@@ -249,6 +286,7 @@ class SurprisalTitle:
         subject="Surprisal",
         measure="bits per byte",
         metrics=("bits_per_byte",),
+        where=OVERALL,
         share=False,
         lower=True,
         subjects={_PSEUDO: "Pseudo-log-likelihood", _FILLED: "What is filled in"},
@@ -265,21 +303,11 @@ class SurprisalTitle:
         "that the model gave to what stands there: 0 bits is certainty, each bit halves the probability."
     )
     in_float32 = "ranks and entropies"
-    joined = JoinedNumber(
-        title="Surprisal, bits a subword",
-        question=LensQuestion(
-            subject="Surprisal",
-            measure="bits a subword",
-            metrics=("bits",),
-            where=dimensions_named("construct"),
-            share=False,
-            lower=True,
+    joined = dataclasses.replace(
+        _joined("bits", "subword", "subwords"),
+        of_several=_joined(
+            "nats_per_token", "code token", "code tokens that every model of the run has whole", SHARED_TOKENS
         ),
-        fact=dimension("construct"),
-        constructs={name: (name,) for name in CONSTRUCT_LABELS},
-        against="the mean over all subwords",
-        level=pl.col("value").filter(dimensions_are({})).first(),
-        same="of surprisal, the subwords whose innermost construct it is",
     )
 
     tokens = tokens

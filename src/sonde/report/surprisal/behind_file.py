@@ -11,7 +11,7 @@ from sonde.report._drawing.charts import differences
 from sonde.report._shared.numbers import count, number, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, observed
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, observed, own_notes
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.formats import Number, join_names
 from sonde.results.tables import CLUSTERS, MODEL, Column, N, estimate
@@ -187,6 +187,7 @@ def _notes(run: RunData) -> Sequence[str]:
     notes = [note for model in run.models if (note := _read(run, model))]
     return [
         *notes,
+        *own_notes(run),
         "The change says that the text above helps, not which part of it does: a name that was imported or "
         "defined there, or only the habits of its author. No text of another file was read as a control.",
     ]

@@ -11,7 +11,7 @@ from sonde.report._drawing.charts import row_height, specification
 from sonde.report._shared.numbers import count, number
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, observed
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, is_first, observed, own_notes
 from sonde.results.formats import Number
 from sonde.results.tables import Column, N
 
@@ -29,7 +29,8 @@ class Distribution:
     order = 60
     caption = (
         "Boxes hold the middle half of a kind's subwords, the tick is the median, thin lines reach from the "
-        "5th to the 95th percentile. These describe single subwords, so they are no intervals of a mean."
+        "5th to the 95th percentile. The subword that begins a text, before which a decoder has nothing of "
+        "it, is a kind of its own. These describe single subwords, so they are no intervals of a mean."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -47,15 +48,17 @@ class Distribution:
                 Chart(name="distribution", title="All subwords", spec=_columns(histogram)),
             ],
             table=_table(quantiles, run.several),
+            notes=own_notes(run),
         )
 
 
 def _counted(run: RunData, model: ModelInfo) -> pl.DataFrame:
-    """Counts by kind and fine bin of bits."""
-    rows = observed(run, model, ["kind", "nats"]).filter(pl.col("nats").is_finite())
+    """Counts by kind and fine bin of bits; the first subwords of texts are a kind of their own."""
+    rows = observed(run, model, ["kind", "nats", "context"]).filter(pl.col("nats").is_finite())
+    kind = pl.when(is_first(run, model)).then(pl.lit("begins a text")).otherwise("kind").alias("kind")
     step = (pl.col("nats").cast(pl.Float64) * BITS_PER_NAT * _FINE).round().cast(pl.Int32)
     return (
-        rows.group_by("kind", step.alias("step"))
+        rows.group_by(kind, step.alias("step"))
         .agg(n=pl.len())
         .collect(engine="streaming")
         .sort("kind", "step")

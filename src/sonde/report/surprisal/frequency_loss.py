@@ -14,7 +14,7 @@ from sonde.report._drawing.charts import specification
 from sonde.report._shared.numbers import count, no_verdict, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, observed
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, first_notes, is_first, observed, own_notes
 from sonde.results.dimensions import dimensions_are
 from sonde.results.tables import LANGUAGE, MODEL, Column, N, estimate
 from sonde.results.words import nothing_found, too_little
@@ -48,7 +48,8 @@ class FrequencyLoss:
         rows = run.scores(lens=LENS, metrics=list(_CORRELATIONS), where=dimensions_are({})).with_columns(
             least="k"
         )
-        notes = [f"Points are a random sample (seeded) where there are more than {SHOWN_POINTS:,} entries."]
+        sampled = f"Points are a random sample (seeded) where there are more than {SHOWN_POINTS:,} entries."
+        notes = [sampled, *own_notes(run), *first_notes(run)]
         return Figure(
             answer=_answer(rows, run.several), charts=charts, table=_table(rows, run.several), notes=notes
         )
@@ -56,9 +57,9 @@ class FrequencyLoss:
 
 def _entries(run: RunData, model: ModelInfo) -> pl.DataFrame:
     """By vocabulary id: surface, count and mean bits."""
-    rows = observed(run, model, ["subword_id", "subword", "nats"])
+    rows = observed(run, model, ["subword_id", "subword", "nats", "context"])
     return (
-        rows.filter(pl.col("nats").is_finite())
+        rows.filter(pl.col("nats").is_finite() & ~is_first(run, model))
         .group_by("subword_id")
         .agg(
             subword=pl.col("subword").min(),

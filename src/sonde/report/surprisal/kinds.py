@@ -13,7 +13,7 @@ from sonde.report._shared.numbers import count, number
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._ranking import Ranking, rank
-from sonde.report.surprisal._scores import LENS
+from sonde.report.surprisal._scores import LENS, first_rows, slices
 
 
 class Kinds:
@@ -34,12 +34,18 @@ class Kinds:
         if kinds is None:
             return None
         roles = rank(run, Ranking(dimension="role", what="role", shown=10))
-        shares = _shares(run)
+        held = slices(run, "kind")
+        shares, counted = _shares(held.rows), "code tokens" if held.shared else "subwords"
+        which = "" if held.shared or first_rows(run).is_empty() else " that begin no text"
         return Figure(
-            answer="\n".join(filter(None, (_share_answer(shares), kinds.answer))),
+            answer="\n".join(filter(None, (_share_answer(shares, f"{counted}{which}"), kinds.answer))),
             charts=[
                 *(_narrow(chart) for chart in kinds.charts),
-                Chart(name="kind-shares", title="Share of subwords and of all bits", spec=_spec(shares)),
+                Chart(
+                    name="kind-shares",
+                    title=f"Share of {counted} and of all bits",
+                    spec=_spec(shares, counted),
+                ),
                 *(roles.charts if roles else ()),
             ],
             table=_joined(kinds.table, roles.table if roles else None),
@@ -63,9 +69,8 @@ def _narrow(chart: Chart) -> Chart:
     return Chart(name=chart.name, title=chart.title, spec=chart.spec)
 
 
-def _shares(run: RunData) -> pl.DataFrame:
-    """By model and kind: shares of subwords and of bits, summed over languages."""
-    rows = run.scores(lens=LENS, metrics=["bits"], by="kind")
+def _shares(rows: pl.DataFrame) -> pl.DataFrame:
+    """By model and kind: shares of what is counted and of bits, summed over languages."""
     sums = rows.group_by("shown", "label", maintain_order=True).agg(
         n=pl.col("n").sum(), bits=(pl.col("n") * pl.col("value")).sum()
     )
@@ -75,21 +80,21 @@ def _shares(run: RunData) -> pl.DataFrame:
     ).sort("surprise", descending=True)
 
 
-def _share_answer(shares: pl.DataFrame) -> str:
-    """What the kind with most subwords, which is not chosen by its surprisal, has of text and bits."""
+def _share_answer(shares: pl.DataFrame, counted: str) -> str:
+    """What the commonest kind, which is not chosen by its surprisal, has of text and bits."""
     sentences: list[str] = []
     for part in shares.partition_by("shown", maintain_order=True):
         kind = part.sort("n", "label", descending=[True, False]).row(0, named=True)
         who = f"{kind['shown']}: " if shares["shown"].n_unique() > 1 else ""
         read = count(float(part["n"].sum()))
         sentences.append(
-            f"{who}Of the {read} subwords read, {number(100 * kind['text'], 0)} % are “{kind['label']}”, "
+            f"{who}Of the {read} {counted}, {number(100 * kind['text'], 0)} % are “{kind['label']}”, "
             f"with {number(100 * kind['surprise'], 0)} % of their bits."
         )
     return "\n".join(sentences)
 
 
-def _spec(shares: pl.DataFrame) -> dict[str, Any]:
+def _spec(shares: pl.DataFrame, counted: str) -> dict[str, Any]:
     several = shares["shown"].n_unique() > 1
     records = [
         {
@@ -101,7 +106,7 @@ def _spec(shares: pl.DataFrame) -> dict[str, Any]:
             "surprise": row["surprise"],
         }
         for row in shares.iter_rows(named=True)
-        for column, name in (("text", "of subwords"), ("surprise", "of bits"))
+        for column, name in (("text", f"of {counted}"), ("surprise", "of bits"))
     ]
     order = list(dict.fromkeys(shares["label"].to_list()))
     base = alt.Chart(alt.Data(values=records)).encode(
@@ -109,7 +114,7 @@ def _spec(shares: pl.DataFrame) -> dict[str, Any]:
         tooltip=[
             alt.Tooltip("kind:N", title=" "),
             alt.Tooltip("model:N", title="model"),
-            alt.Tooltip("text:Q", format=".1%", title="of subwords"),
+            alt.Tooltip("text:Q", format=".1%", title=f"of {counted}"),
             alt.Tooltip("surprise:Q", format=".1%", title="of bits"),
         ],
     )

@@ -11,8 +11,8 @@ from sonde.report._drawing.charts import by_kind, differences, dots, specificati
 from sonde.report._shared.numbers import no_verdict, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
-from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT
-from sonde.results.dimensions import dimension, dimensions_named
+from sonde.report.surprisal._scores import LENS, MIN_COUNT, first_notes, slices
+from sonde.results.dimensions import dimension
 from sonde.results.tables import LANGUAGE, MODEL, Column, scored
 from sonde.results.verdict import why_no_verdict
 from sonde.results.words import nothing_found
@@ -47,48 +47,54 @@ class Origin:
 
     def draw(self, run: RunData) -> Figure | None:
         """Weightings, differences and paired tags."""
-        rows = _rows(run, list(_SIDES))
+        held = slices(run, "origin", task="call_origin", metric="nats")
+        every = _rows(held.rows, run)
+        rows, gaps = every.filter(pl.col("label") != _GAP), every.filter(pl.col("label") == _GAP)
         if rows.is_empty():
             return None
-        gaps = _rows(run, [_GAP])
         charts = [
-            Chart(name="origin", title="Mean surprisal by origin of the call", spec=_weightings(rows, run))
+            Chart(
+                name="origin",
+                title="Mean surprisal by origin of the call",
+                spec=_weightings(rows, run, held.unit),
+            )
         ]
         if not gaps.is_empty():
             shown = gaps.with_columns(shown=run.subject)
-            spec = differences(shown, _order(shown), "bits per subword, internal minus external")
+            spec = differences(shown, _order(shown), f"{held.unit}, internal minus external")
             charts.append(Chart(name="origin-difference", title="Internal minus external", spec=spec))
-        pairs = _pairs(run)
+        pairs = _pairs(slices(run, "origin", "tag", task="call_origin", metric="nats").rows)
         if not pairs.is_empty():
             charts.append(
-                Chart(name="origin-tags", title="Within each syntax tag", spec=_paired(pairs), wide=True)
+                Chart(
+                    name="origin-tags",
+                    title="Within each syntax tag",
+                    spec=_paired(pairs, held.unit),
+                    wide=True,
+                )
             )
         return Figure(
             answer=_answer(gaps, run),
             charts=charts,
-            table=_table(pl.concat([rows, gaps]), run),
-            notes=[f"Pairs are the tags with the most subwords, at least {MIN_COUNT} on each side."],
+            table=_table(pl.concat([rows, gaps]), held.unit),
+            notes=[
+                f"Pairs are the tags that occur most often, at least {MIN_COUNT} times on each side.",
+                *held.notes,
+                *first_notes(run),
+            ],
         )
 
 
-def _rows(run: RunData, origins: list[str]) -> pl.DataFrame:
-    """Rows of the task, in bits."""
-    rows = run.scores(lens=LENS, metrics=["nats"], by="origin", task="call_origin")
-    rows = rows.filter(pl.col("label").is_in(origins) & pl.col("weighting").is_in(list(_WEIGHTINGS)))
+def _rows(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
+    """Rows of both sides and of their difference in the order that they are shown in."""
+    shown = pl.col("label").is_in([*_SIDES, _GAP]) & pl.col("weighting").is_in(list(_WEIGHTINGS))
+    rows = rows.filter(shown)
     places = {model.name: place for place, model in enumerate(run.models)}
-    return (
-        _in_bits(rows)
-        .with_columns(
-            name=pl.col("weighting").str.replace("_", ", "),
-            place=pl.col("model").replace_strict(places, default=len(places)),
-            sort=pl.col("weighting").replace_strict({n: i for i, n in enumerate(_WEIGHTINGS)}),
-        )
-        .sort("place", "language", "sort", "label")
-    )
-
-
-def _in_bits(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.with_columns(pl.col("value", "ci_low", "ci_high") * BITS_PER_NAT)
+    return rows.with_columns(
+        name=pl.col("weighting").str.replace("_", ", "),
+        place=pl.col("model").replace_strict(places, default=len(places)),
+        sort=pl.col("weighting").replace_strict({n: i for i, n in enumerate(_WEIGHTINGS)}),
+    ).sort("place", "language", "sort", "label")
 
 
 def _subject(run: RunData) -> pl.Expr:
@@ -97,9 +103,9 @@ def _subject(run: RunData) -> pl.Expr:
     return pl.col("label") if alone else pl.concat_str([run.subject, pl.col("label")], separator=", ")
 
 
-def _weightings(rows: pl.DataFrame, run: RunData) -> dict[str, Any]:
+def _weightings(rows: pl.DataFrame, run: RunData, unit: str) -> dict[str, Any]:
     shown = rows.with_columns(shown=_subject(run))
-    return dots(shown, _order(shown), "bits per subword")
+    return dots(shown, _order(shown), unit)
 
 
 def _order(rows: pl.DataFrame) -> list[str]:
@@ -107,10 +113,8 @@ def _order(rows: pl.DataFrame) -> list[str]:
     return rows.sort("sort")["name"].unique(maintain_order=True).to_list()
 
 
-def _pairs(run: RunData) -> pl.DataFrame:
+def _pairs(rows: pl.DataFrame) -> pl.DataFrame:
     """By model and tag: internal and external bits with both counts."""
-    both = dimensions_named("origin", "tag")
-    rows = _in_bits(run.scores(lens=LENS, metrics=["nats"], where=both, task="call_origin"))
     rows = rows.with_columns(side=dimension("origin"), tag=dimension("tag")).filter(
         pl.col("side").is_in(list(_SIDES)) & (pl.col("n") >= MIN_COUNT)
     )
@@ -130,7 +134,7 @@ def _pairs(run: RunData) -> pl.DataFrame:
     return best.sort("total", "tag", descending=[True, False])
 
 
-def _paired(pairs: pl.DataFrame) -> dict[str, Any]:
+def _paired(pairs: pl.DataFrame, unit: str) -> dict[str, Any]:
     subject = pairs.select(pl.concat_str("shown", "language", separator=" · ").n_unique()).item()
     name = (
         pl.col("tag").str.replace_all(" -> ", " → ", literal=True)
@@ -165,10 +169,10 @@ def _paired(pairs: pl.DataFrame) -> dict[str, Any]:
     )
     joint = base.transform_filter("datum.side == 'internal'").mark_rule(style="joint")
     colour = by_kind("side")
-    x = alt.X("value:Q", title="bits per subword", scale=alt.Scale(zero=True))
+    x = alt.X("value:Q", title=unit, scale=alt.Scale(zero=True))
     return specification(
         alt.layer(
-            joint.encode(x=alt.X("internal:Q", title="bits per subword"), x2="external:Q"),
+            joint.encode(x=alt.X("internal:Q", title=unit), x2="external:Q"),
             base.mark_point(style="dot", filled=True).encode(x=x, color=colour),
         ).properties(height=alt.Step(24))
     )
@@ -203,7 +207,7 @@ def _sign(row: dict[str, Any]) -> str:
     return "less surprising" if row["ci_high"] < 0 else nothing_found(row, digits=2, unit=" bits")
 
 
-def _table(rows: pl.DataFrame, run: RunData) -> Table:
+def _table(rows: pl.DataFrame, unit: str) -> Table:
     return Table(
         summary="Every weighting",
         columns=[
@@ -219,7 +223,7 @@ def _table(rows: pl.DataFrame, run: RunData) -> Table:
                 value=lambda row: f"{row['name']}: {_WEIGHTINGS[row['weighting']]}",
                 help="What has the same weight in the mean.",
             ),
-            *scored("Bits per subword", help="How unexpected it is to the model: 0 where it was sure."),
+            *scored(unit.capitalize(), help="How unexpected it is to the model: 0 where it was sure."),
         ],
         rows=rows,
     )

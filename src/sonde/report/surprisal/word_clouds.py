@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from xml.etree import ElementTree
 
@@ -13,7 +14,7 @@ from sonde.report._drawing.theme import HEAT_STEPS, MONO, words
 from sonde.report._shared.numbers import count, number
 from sonde.report._shared.plot import Drawing, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, observed
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, first_notes, is_first, observed
 from sonde.results.formats import COUNT, Number
 from sonde.results.tables import Column
 
@@ -31,15 +32,18 @@ class WordClouds:
     order = 85
     caption = (
         "Called names, larger the more often they are called, from cool (expected) to warm (surprising): "
-        "the colour ranks the names shown by the surprisal of the whole name, averaged over its calls."
+        "the colour ranks the names shown by the surprisal of the whole name, averaged over its calls. Names "
+        "that share a piece with what stands beside them are left out; with several models in any of them."
     )
 
     def draw(self, run: RunData) -> Figure | None:
         """Clouds and the names behind them."""
         drawings: list[Drawing] = []
         frames: list[pl.DataFrame] = []
-        for model in run.models:
-            names = _with_steps(_names(run, model))
+        calls = [(model, _calls(run, model)) for model in run.models if run.table(LENS, model) is not None]
+        for model, own in calls:
+            beside = [other for one, other in calls if one.name != model.name]
+            names = _with_steps(_names(own, beside))
             for side in _SIDES:
                 chosen = names.filter(pl.col("origin") == side)
                 if chosen.is_empty():
@@ -50,20 +54,37 @@ class WordClouds:
                 drawings.append(_drawing(chosen, stem, f"{side.capitalize()} calls{suffix}"))
         if not drawings:
             return None
-        return Figure(drawings=drawings, table=_table(pl.concat(frames), run.several))
+        return Figure(drawings=drawings, table=_table(pl.concat(frames), run.several), notes=first_notes(run))
 
 
-def _names(run: RunData, model: ModelInfo) -> pl.DataFrame:
-    """By origin and called name: calls and mean bits of the whole name, most called first."""
-    columns = ["item_id", "token", "origin", "origin_part", "word", "nats"]
+def _calls(run: RunData, model: ModelInfo) -> pl.LazyFrame:
+    """The names of calls that a model has in pieces of their own: ``item_id, token, origin, word, bits``."""
+    columns = ["item_id", "token", "merged", "origin", "origin_part", "word", "nats", "context"]
     rows = observed(run, model, columns)
     wanted = pl.col("origin").is_in(_SIDES) & (pl.col("origin_part") == "name") & (pl.col("word") != "")
-    return (
+    names = (
         rows.filter(wanted & pl.col("nats").is_finite())
         .group_by("item_id", "token", "origin", "word")
-        .agg(pl.col("nats").cast(pl.Float64).sum())
-        .group_by("origin", "word")
-        .agg(calls=pl.len(), bits=pl.col("nats").mean() * BITS_PER_NAT)
+        .agg(bits=pl.col("nats").cast(pl.Float64).sum() * BITS_PER_NAT, first=is_first(run, model).any())
+        .filter(~pl.col("first"))
+    )
+    stop = pl.col("token") + pl.col("merged")
+    in_part = rows.filter(pl.col("merged") > 1).select("item_id", pl.int_ranges("token", stop).alias("token"))
+    return names.join(in_part.explode("token").cast({"token": pl.Int32}), on=["item_id", "token"], how="anti")
+
+
+def _names(calls: pl.LazyFrame, beside: Sequence[pl.LazyFrame]) -> pl.DataFrame:
+    """By origin and called name: calls and mean bits of the whole name, most called first.
+
+    Args:
+        calls: Those of a model.
+        beside: Those of the other models: only what all of them have whole is counted.
+    """
+    for other in beside:
+        calls = calls.join(other, on=["item_id", "token"], how="semi")
+    return (
+        calls.group_by("origin", "word")
+        .agg(calls=pl.len(), bits=pl.col("bits").mean())
         .sort(["calls", "word"], descending=[True, False])
         .collect(engine="streaming")
     )

@@ -32,7 +32,7 @@ class WorstBestSubwords:
 
     def draw(self, run: RunData) -> Figure | None:
         """Worst and best for each model."""
-        return rank(run, Ranking(dimension="subword", what="subword", per_model=True, surface=surface))
+        return rank(run, Ranking(dimension="subword", what="subword", surface=surface))
 
 
 plot = WorstBestSubwords()

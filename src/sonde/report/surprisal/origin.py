@@ -77,7 +77,7 @@ class Origin:
             charts=charts,
             table=_table(pl.concat([rows, gaps]), held.unit),
             notes=[
-                f"Pairs are of tags that occur at least {MIN_COUNT} times on each side, {_TAGS_SHOWN} a model.",
+                f"Pairs are of tags with at least {MIN_COUNT} on each side, {_TAGS_SHOWN} a model.",
                 *held.notes,
                 *first_notes(run),
             ],

@@ -78,7 +78,7 @@ class Origin:
             charts=charts,
             table=_table(pl.concat([rows, gaps]), held.unit),
             notes=[
-                f"Pairs are the tags that occur most often, at least {MIN_COUNT} times on each side.",
+                f"Pairs are of tags with at least {MIN_COUNT} on each side, {_TAGS_SHOWN} a model.",
                 *held.notes,
                 *first_notes(run),
             ],

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import json
 import random
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -307,3 +310,13 @@ def test_predictions_of_every_task_know_nothing_of_the_tested_labels(task: str, 
     after = predict_local_cues(changed, items, [(train, valid, test)])
     assert after["prediction"].to_list() == before["prediction"].to_list()
     assert not after["correct"].any()
+
+
+def test_the_table_of_the_page_has_every_task_in_every_language() -> None:
+    path = Path(__file__).parents[2] / "docs" / "measured" / "cues.json"
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    assert {(cell["task"], cell["language"]) for cell in cells} == set(
+        itertools.product(TOKEN_TASKS, SOURCES)
+    )
+    for cell in cells:
+        assert cell["why"] or cell["low"] <= cell["value"] <= cell["high"]

@@ -174,7 +174,8 @@ def test_too_few_clusters_give_no_verdict(tmp_path: Path) -> None:
     figure = drawn(tmp_path / "run", scores(few=True))
     assert figure is not None
     why = "3 effective clusters, a verdict needs 10"
-    assert figure.lead == f"Too little data on 3 fine-tuned tasks: {why}."
+    assert figure.lead.startswith(f"Too little data on 3 fine-tuned tasks ({why}): ")
+    assert figure.lead.endswith(" points over scratch.")
     assert f"(too little data: {why})" in figure.answer
 
 

@@ -14,7 +14,7 @@ from tests.report import test_causal_depth_sections as depth
 from tests.report.synthetic import dims, write_run
 
 from sonde.lenses.causal.findings import Erased, erased_of, lead
-from sonde.lenses.causal.verdicts import BETWEEN, HELD, NEITHER, OPEN, USED
+from sonde.lenses.causal.verdicts import BETWEEN, HELD, NEITHER, OPEN, UNMEASURED, UNTOLD, USED
 from sonde.report import build_report, first_screen
 from sonde.report._shared.plot import PLOTS
 from sonde.report._shared.run import RunData
@@ -197,7 +197,7 @@ def test_the_sentence_of_what_lies_between_names_the_control() -> None:
         "layer 2 costs 0.150 [0.130, 0.170] bits per subword, 5.0 % of surprisal, less than directions as "
         "wide, 0.300 [0.280, 0.320] (difference -0.150 [-0.170, -0.130])."
     )
-    assert "5.0 % of surprisal, not surely more than directions as wide, 0.145" in near
+    assert "5.0 % of surprisal, no difference found from directions as wide, 0.145" in near
 
 
 def test_what_later_layers_rebuild_and_what_heads_cost(tmp_path: Path) -> None:

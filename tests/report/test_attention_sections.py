@@ -193,7 +193,9 @@ def test_the_summary_says_who_is_ahead_what_was_dropped_and_what_cannot_be_seen(
 def test_relations_stand_beside_what_was_chosen_without_attention(root: Path) -> None:
     figure = drawn(root, "attention_relations")
     answer = "of 3 relations, the best head is ahead of the baselines in 1 (If:if->test)"
-    assert f"sees-all, encoder: {answer} and behind in 1 (If:if->body); too little data in 1." in figure.answer
+    assert (
+        f"sees-all, encoder: {answer} and behind in 1 (If:if->body); too little data in 1." in figure.answer
+    )
     rows = column(
         figure,
         "Relation",

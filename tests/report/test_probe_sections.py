@@ -165,8 +165,7 @@ def test_accuracy_is_that_of_the_headlines_pooling_beside_its_controls(root: Pat
     assert ("KTX", "good", "last 99.0") in column(figure, "Task", "Model", "Other poolings, %")
     assert ("KTX", "good", "99.0", "1.5") in column(figure, "Task", "Model", "Hidden layer, %", "Compression")
     assert figure.lead == (
-        "Probes of base are more accurate than every surface baseline in 2 of 3 tasks probed; "
-        "less in 1."
+        "Probes of base are more accurate than every surface baseline in 2 of 3 tasks probed; less in 1."
     )
     assert "Base: above every surface baseline: KTX, SRI; below one: CPX." in figure.answer
     assert [note for note in figure.notes if "class '9'" in note] == [
@@ -193,7 +192,9 @@ def test_what_lacks_a_verdict_is_counted_and_folds_are_said(tmp_path: Path) -> N
         "Probes of base are more accurate than every surface baseline in 1 of 6 tasks probed; "
         "too little data in 5."
     )
-    assert "too little data (4.2 effective clusters, a verdict needs 10): CSC 30.0 [25.0, 35.0]" in figure.answer
+    assert (
+        "too little data (4.2 effective clusters, a verdict needs 10): CSC 30.0 [25.0, 35.0]" in figure.answer
+    )
     assert "Cross-fitted over 5 folds" in figure.notes[0] and "4 to 35 effective clusters" in figure.notes[0]
     assert column(figure, "Task", "Layer")[0] == ("CPX", "2 (2 2 3 2 1)")
 

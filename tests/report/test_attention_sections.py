@@ -221,7 +221,7 @@ def test_heads_offsets_and_curves_say_what_they_hold(root: Path) -> None:
         "validation."
     )
     offsets = drawn(root, "attention_offsets")
-    assert "python: 1 near relations, 1 far ones." in offsets.answer
+    assert "Python: 1 near relation, 1 far one." in offsets.answer
     assert ("If:if->body", "far", "31.5") in column(offsets, "Relation", "Distance", "Mean")
     assert len(drawn(root, "attention_curves").charts) == 4
 

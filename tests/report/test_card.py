@@ -180,7 +180,7 @@ def test_a_lens_from_outside_is_on_the_card_by_its_scores(tmp_path: Path) -> Non
     rows = [row(0.4 + place / 10, lens="my_lens", dimensions=(("depth", str(place)),)) for place in (1, 2)]
     (held,) = card_of(RunData(run_of(tmp_path, rows))).headlines
     assert (held.number.slice, held.among) == ({"depth": "2"}, 2)
-    assert held.verdict == "Accuracy: no control beside it"
+    assert held.verdict == "Accuracy: 0.600 [0.550, 0.650]; no control beside it"
 
 
 def test_what_has_no_number_is_no_headline(tmp_path: Path) -> None:

@@ -74,7 +74,8 @@ def figure(tmp_path_factory: pytest.TempPathFactory) -> Figure:
 def test_the_verdict_counts_tasks_beyond_the_interval(figure: Figure) -> None:
     """Of the pointer it is errors located and repaired that count, which here are level."""
     assert figure.lead == (
-        "Pre-training helps beyond the interval in 1 of 3 fine-tuned tasks and hurts in 1; no difference found in 1 (7.1 points or more would have been found)."
+        "Pre-training helps beyond the interval in 1 of 3 fine-tuned tasks and hurts in 1; "
+        "no difference found in 1 (7.1 points or more would have been found)."
     )
 
 

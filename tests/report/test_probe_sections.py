@@ -213,7 +213,8 @@ def test_models_are_ranked_against_a_baseline_as_in_the_paper(root: Path) -> Non
     answer = drawn(root, "probe_models").answer
     # Of CPX 0.30 and 0.28, of SRI twice 0.60: neither is told apart by intervals of 5 points.
     assert answer == (
-        "Of 3 models, surely ahead of all others are good in 1 of 3 tasks; in 2 none is surely ahead (11.1 points or more would have been found)."
+        "Of 3 models, surely ahead of all others are good in 1 of 3 tasks; in 2 none is "
+        "surely ahead (11.1 points or more would have been found)."
     )
 
 

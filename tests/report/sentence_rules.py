@@ -53,7 +53,7 @@ _NEUTRAL = re.compile(
             r"surely costs more [a-z ]* in 0, less in 0",
             r"(more|further) in the table|\d+ further controls?|further repositories|not more of the same",
             r"more (independent|seeds|items|epochs)|(read|train from|take) more|fewer than",
-            r"more than \d+ entries|no verdict below|below \d+ seeds",
+            r"is (at least|at most|below|above) -?\d|more than \d+ entries|no verdict below|below \d+ seeds",
             r"at (least|most) (\d+|its)|the most (subwords|edges)|it finds most of|most frequent answers",
             r"better and worse are by|the better of|best (control|heads?|rule|surface)|first \d+",
             r"no control to hold it against|(is|are) held against|or the other way round",

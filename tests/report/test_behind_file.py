@@ -102,7 +102,7 @@ def test_what_allows_no_verdict_is_said_so(tmp_path: Path, sources: list[Source]
     assert figure is not None
     text, first, calls = figure.answer.splitlines()
     assert all("too little data: 4 effective clusters" in line for line in (text, first, calls))
-    assert "helps" not in calls
+    assert "on whether it helps" in calls
 
 
 def test_several_models_are_named(tmp_path: Path, sources: list[Source]) -> None:

@@ -137,7 +137,7 @@ def test_each_task_has_its_number_with_the_best_control(card: Card, run: Path) -
 def test_the_paired_difference_decides_and_not_two_intervals(card: Card) -> None:
     jbl = card.headlines[1]
     assert jbl.conclusion == "level"
-    assert "cannot be told from the length of the code" in jbl.verdict
+    assert jbl.verdict.startswith("No difference found between probes and the length of the code")
 
 
 def test_why_there_is_no_verdict_is_the_one_rule(card: Card) -> None:
@@ -180,7 +180,7 @@ def test_a_lens_from_outside_is_on_the_card_by_its_scores(tmp_path: Path) -> Non
     rows = [row(0.4 + place / 10, lens="my_lens", dimensions=(("depth", str(place)),)) for place in (1, 2)]
     (held,) = card_of(RunData(run_of(tmp_path, rows))).headlines
     assert (held.number.slice, held.among) == ({"depth": "2"}, 2)
-    assert held.verdict == "Accuracy: no control beside it"
+    assert held.verdict == "Accuracy: 0.600 [0.550, 0.650]; no control beside it"
 
 
 def test_what_has_no_number_is_no_headline(tmp_path: Path) -> None:

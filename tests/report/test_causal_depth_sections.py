@@ -16,7 +16,7 @@ from sonde.results.scores import Score, scores_frame
 
 BASE = Score(
     model="m", lens="causal", metric="", value=0.0, n=60, n_clusters=40, language="python",
-    effective_clusters=40.0, n_eff=60.0, df=39.0, ci_method="clustered jackknife",
+    effective_clusters=40.0, df=39.0, ci_method="clustered jackknife",
 )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def test_cells_are_measured_or_said_to_be_guessed(tmp_path: Path) -> None:
     assert len(figure.charts) == 2
     text = json.dumps(figure.charts[0].spec)
     assert '"text": "~0"' in text and '"text": "100"' in text and '"text": "\\u22120"' not in text
-    assert "moves the answer by 6.00 [5.00, 7.00] logits (60 pairs)" in figure.answer
+    assert "moves the answer by 6.00 [5.00, 7.00] logits over 60 pairs" in figure.answer
     assert (
         "the states of both variables' places surely bring back more than half of it at layers 0 to 1 (60"
         in figure.answer
@@ -115,7 +115,7 @@ def test_layers_are_named_at_a_level_that_holds_for_all_of_them(
 def test_a_model_that_does_not_follow_says_nothing(tmp_path: Path) -> None:
     figure = patching.draw(run_of(tmp_path, patched(0.5)))
     assert figure is not None
-    assert "cannot be told from nothing over 60 pairs" in figure.answer
+    assert "over 60 pairs, no difference found (1.42 logits or more would have been found)" in figure.answer
 
 
 @pytest.mark.parametrize("plot", [layers, patching])

@@ -14,7 +14,7 @@ from tests.report import test_causal_depth_sections as depth
 from tests.report.synthetic import dims, write_run
 
 from sonde.lenses.causal.findings import Erased, erased_of, lead
-from sonde.lenses.causal.verdicts import BETWEEN, HELD, NEITHER, OPEN, USED
+from sonde.lenses.causal.verdicts import BETWEEN, HELD, NEITHER, UNMEASURED, UNTOLD, USED
 from sonde.report import build_report, first_screen
 from sonde.report._shared.plot import PLOTS
 from sonde.report._shared.run import RunData
@@ -161,7 +161,7 @@ def changed(
         (changed(0.15, wide=0.3), BETWEEN),
         (changed(0.15, wide=0.145), BETWEEN),
         # May cost nothing, or much.
-        (changed(0.05, 0.2), OPEN),
+        (changed(0.05, 0.2), UNTOLD),
         # As a class per word is learned as well, the probe says nothing of the property.
         (changed(0.15, gain=0.0), NEITHER),
     ],
@@ -175,7 +175,7 @@ def test_a_cost_is_held_against_every_control_and_what_would_be_noticeable(
 @pytest.mark.parametrize("left", ["donors", "control_task", "uniform", "as_wide"])
 def test_no_control_can_be_left_out(left: str) -> None:
     rest = [one for one in changed(0.15) if not (one.metric == "excess" and one.control == left)]
-    assert judged(rest).kind == OPEN
+    assert judged(rest).kind == UNMEASURED
 
 
 def test_what_is_asked_at_once_is_adjusted_together() -> None:
@@ -197,7 +197,7 @@ def test_the_sentence_of_what_lies_between_names_the_control() -> None:
         "layer 2 costs 0.150 [0.130, 0.170] bits per subword, 5.0 % of surprisal, less than directions as "
         "wide, 0.300 [0.280, 0.320] (difference -0.150 [-0.170, -0.130])."
     )
-    assert "5.0 % of surprisal, not surely more than directions as wide, 0.145" in near
+    assert "5.0 % of surprisal, no difference found from directions as wide, 0.145" in near
 
 
 def test_what_later_layers_rebuild_and_what_heads_cost(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_what_later_layers_rebuild_and_what_heads_cost(tmp_path: Path) -> None:
         "nothing erased."
     )
     assert "of 3 relations, ablating the best head surely costs more" in heads.answer
-    assert "in 1 (If:if->test), less in 1 (For:for->body); in 1 it cannot be told from them" in heads.answer
+    assert "in 1 (If:if->test), less in 1 (For:for->body); no difference found in 1 (" in heads.answer
     assert "all chosen heads at once cost +0.700 [+0.680, +0.720] bits" in heads.answer
     assert heads.table is not None
     rows = [row for row in heads.table.cells() if row[0].text == "If:if->test"]
@@ -240,6 +240,8 @@ def test_what_else_an_erasure_takes_stands_beside_directions_as_wide(tmp_path: P
         "directions as wide.",
         "what identifiers name erased: heads that follow relations lose 5.0 [3.0, 7.0] points more than with "
         "directions as wide.",
+        "Of 4 beside directions as wide: no difference found in 2 (2.8 points or more would have been found "
+        "in each).",
     ]
     assert len(list(figure.table.cells())) == 4
 

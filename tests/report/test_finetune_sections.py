@@ -74,7 +74,8 @@ def figure(tmp_path_factory: pytest.TempPathFactory) -> Figure:
 def test_the_verdict_counts_tasks_beyond_the_interval(figure: Figure) -> None:
     """Of the pointer it is errors located and repaired that count, which here are level."""
     assert figure.lead == (
-        "Pre-training helps beyond the interval in 1 of 3 fine-tuned tasks and hurts in 1."
+        "Pre-training helps beyond the interval in 1 of 3 fine-tuned tasks and hurts in 1; "
+        "no difference found in 1 (7.1 points or more would have been found)."
     )
 
 
@@ -174,7 +175,8 @@ def test_too_few_clusters_give_no_verdict(tmp_path: Path) -> None:
     figure = drawn(tmp_path / "run", scores(few=True))
     assert figure is not None
     why = "3 effective clusters, a verdict needs 10"
-    assert figure.lead == f"Too little data on 3 fine-tuned tasks: {why}."
+    assert figure.lead.startswith(f"Too little data on 3 fine-tuned tasks ({why}): ")
+    assert figure.lead.endswith(" points over scratch.")
     assert f"(too little data: {why})" in figure.answer
 
 
@@ -246,7 +248,7 @@ def test_a_sweep_is_drawn_over_the_option_swept_last(tmp_path: Path) -> None:
     figure = PLOTS.load("finetune_sweep").draw(run)
     assert figure is not None and figure.table is not None
     assert figure.lead == (
-        "Against epochs 2, fraction 1, 2 of 2 trainings with other values are worse and 0 better beyond the "
+        "Against epochs 2, fraction 1, of 2 trainings with other values 2 are worse and 0 better beyond the "
         "interval."
     )
     (chart,) = figure.charts

@@ -120,7 +120,7 @@ def test_without_enough_clusters_nothing_is_found_inside(tmp_path: Path) -> None
     few = [dataclasses.replace(score, effective_clusters=5.0) for score in SCORES]
     table = sonde.Run(run_of(tmp_path, few)).joined
     assert table["Inside, yet unsure"].null_count() == table.height
-    assert set(table["Best head: verdict"]) == {"no verdict"}
+    assert set(table["Best head: verdict"]) == {"too little data"}
 
 
 def test_page_and_figures_hold_it_and_one_lens_alone_has_none(root: Path, tmp_path: Path) -> None:

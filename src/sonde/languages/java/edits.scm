@@ -29,3 +29,11 @@
 (method_declaration body: (block
   . (expression_statement (assignment_expression left: [(identifier) (field_access)] right: (identifier)))
   . (return_statement (this))? .)) @accessor
+
+; Statements behind which nothing of their block is reached; what leaves a loop has to stand in one.
+[(return_statement) (throw_statement) (break_statement) (continue_statement) (yield_statement)] @jump
+((break_statement) @loose.break (#match? @loose.break "^break\\s*;"))
+((continue_statement) @loose.continue (#match? @loose.continue "^continue\\s*;"))
+[(for_statement) (enhanced_for_statement) (while_statement) (do_statement)] @around.break @around.continue
+(switch_expression) @around.break
+[(method_declaration) (lambda_expression) (class_body)] @barrier

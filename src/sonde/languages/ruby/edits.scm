@@ -35,3 +35,13 @@
 ]) @accessor
 (method body: (body_statement . (assignment
   left: [(instance_variable) (class_variable)] right: (identifier)) .)) @accessor
+
+; Statements behind which nothing of their block is reached; what leaves a loop has to stand in one.
+[(return) (break) (next) (redo) (retry)] @jump
+((call !receiver method: (identifier) @_raise) @jump (#eq? @_raise "raise"))
+((identifier) @jump (#eq? @jump "raise"))
+[(break) (next) (redo)] @loose.loop
+(retry) @loose.retry
+[(while) (until) (for) (while_modifier) (until_modifier) (do_block) (block) (lambda)] @around.loop
+(rescue) @around.retry
+[(method) (singleton_method)] @barrier

@@ -1,7 +1,7 @@
 """Rules that tell the labels of made data sets apart without knowing code: how right each is, by language.
 
-A label that such a rule tells is an artefact of how the data were made. Rules are those of the probe's baseline
-(`sonde.tasks._artefacts`) and, where the machine has one, what the language's own parser refuses.
+A label that such a rule tells is an artefact of how the data were made. Rules are those of the probe's
+baseline (`sonde.tasks._artefacts`) and, where the machine has one, what the language's own parser refuses.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
-from tests.artefacts.parsers import refused
 
 from sonde.base.errors import SondeError
 from sonde.corpora import Item, Selection, select
@@ -20,6 +19,7 @@ from sonde.results.estimate import ratios
 from sonde.tasks import TASKS, build, languages_of
 from sonde.tasks._artefacts import RULES, artefact_features, code_of
 from sonde.training.probes.parts import grouped_folds
+from tests.artefacts.parsers import refused
 
 LANGUAGES = ("python", "java", "go", "javascript", "php", "ruby")
 CORPORA: Mapping[str, str] = {

@@ -1,4 +1,4 @@
-"""What each language's own parser refuses of a function, where the machine has one; tree-sitter's word elsewhere."""
+"""What each language's own parser refuses of a function, or tree-sitter where the machine has none."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
-from sonde.languages import LANGUAGES, facet_of
+from sonde.languages import facet_of
 from sonde.languages._edits import Edits
 
 _AROUND = {
-    "java": [("class A { ", "\n}"), ("interface A { ", "\n}"), ("enum A { ; ", "\n}"), ("record A() { ", "\n}")],
+    "java": [
+        ("class A { ", "\n}"),
+        ("interface A { ", "\n}"),
+        ("enum A { ; ", "\n}"),
+        ("record A() { ", "\n}"),
+    ],
     "go": [("package p\n", "\n")],
     "javascript": [("", ""), ("class A extends B { ", "\n}"), ("({ ", "\n})"), ("async () => { ", "\n}")],
     "php": [("<?php ", "\n"), ("<?php class A { ", "\n}"), ("<?php interface A { ", "\n}")],
@@ -25,14 +30,17 @@ _AROUND = {
 }
 """What may stand around a function; it is refused where it is with each of them."""
 
+_TOOLS = {"java": "javac", "go": "gofmt", "javascript": "node", "php": "php", "ruby": "ruby"}
+
 _NODE = """
 const vm = require("vm"), texts = JSON.parse(require("fs").readFileSync(0, "utf8"));
-const refused = text => { try { new vm.Script(text); return false } catch (e) { return e instanceof SyntaxError } };
+const refused = text => {
+  try { new vm.Script(text); return false } catch (e) { return e instanceof SyntaxError }
+};
 console.log(JSON.stringify(texts.map(refused)));
 """
 _RUBY = """
 $VERBOSE = nil
-def quote(text) = text
 texts = STDIN.read.force_encoding("UTF-8").split("\\0", -1)[0...-1]
 puts texts.map { |text|
   begin
@@ -52,12 +60,14 @@ public class Refused {
     for (int i = 0; i < texts.length - 1; i++) {
       String text = texts[i];
       DiagnosticCollector<JavaFileObject> found = new DiagnosticCollector<>();
-      JavaFileObject file = new SimpleJavaFileObject(URI.create("string:///A.java"), JavaFileObject.Kind.SOURCE) {
+      URI place = URI.create("string:///A.java");
+      JavaFileObject file = new SimpleJavaFileObject(place, JavaFileObject.Kind.SOURCE) {
         public CharSequence getCharContent(boolean ignore) { return text; }
       };
       JavaCompiler.CompilationTask task = compiler.getTask(null, null, found, null, null, List.of(file));
       for (Object unit : ((com.sun.source.util.JavacTask) task).parse()) { }
-      boolean refused = found.getDiagnostics().stream().anyMatch(one -> one.getKind() == Diagnostic.Kind.ERROR);
+      boolean refused = false;
+      for (Diagnostic<?> one : found.getDiagnostics()) refused |= one.getKind() == Diagnostic.Kind.ERROR;
       said.append(refused ? "1 " : "0 ");
     }
     System.out.println(said);
@@ -68,15 +78,22 @@ public class Refused {
 
 def has_parser(language: str) -> bool:
     """Whether the machine has the language's own parser."""
-    tools = {"python": "python3", "java": "javac", "go": "gofmt", "javascript": "node", "php": "php", "ruby": "ruby"}
+    tools = {
+        "python": "python3",
+        "java": "javac",
+        "go": "gofmt",
+        "javascript": "node",
+        "php": "php",
+        "ruby": "ruby",
+    }
     return language == "python" or shutil.which(tools[language]) is not None
 
 
 def refused(codes: Sequence[str], language: str) -> np.ndarray:
     """Return for each code whether the language's own parser refuses it, 1 for what it does."""
     if not has_parser(language):
-        edits = facet_of(language, "edits", Edits) if language in LANGUAGES.names() else None
-        return np.array([edits is not None and not edits.parses(code) for code in codes], np.float64)
+        edits = facet_of(language, "edits", Edits)
+        return np.array([not edits.parses(code) for code in codes], np.float64)
     if language == "python":
         return np.array([_python(code) for code in codes], np.float64)
     ask = _ASK[language]

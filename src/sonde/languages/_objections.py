@@ -3,11 +3,11 @@
 A language's ``edits.scm`` captures, beside places of edits:
 
 - ``@jump`` statements behind which nothing of their block is reached;
-- ``@loose.KIND`` statements that have to stand inside one that ``@around.KIND`` captures, with no ``@barrier``
-  between them: a ``break`` in a loop.
+- ``@loose.KIND`` statements that have to stand inside one that ``@around.KIND`` captures, with no
+  ``@barrier`` between them: a ``break`` in a loop.
 
-``edits.toml`` says in ``bound_once`` which kinds of definitions a scope holds once a name, and whether a scope
-inside may hold another (``shadows``).
+``edits.toml`` says in ``bound_once`` which kinds of definitions a scope holds once a name, and whether a
+scope inside may hold another (``shadows``).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from sonde.languages._treesitter import TreeSitterLanguage
 
 REFUSED, TWICE, UNDECLARED, UNREACHED, LOOSE = "refused", "twice", "undeclared", "unreached", "loose"
 OBJECTIONS = (REFUSED, TWICE, UNDECLARED, UNREACHED, LOOSE)
-"""The text is refused as a whole; a scope binds a name twice; a name stands where its declaration is not seen;
-a statement stands behind a jump; what leaves a loop stands in none."""
+"""The text is refused as a whole; a scope binds a name twice; a name stands where its declaration is not
+seen; a statement stands behind a jump; what leaves a loop stands in none."""
 
 Objection = tuple[str, str]
 """One of `OBJECTIONS`, and the name or word that it is about; empty where there is none."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, facet_of
+from sonde.languages import LANGUAGES, facet_of, has_facet
 from sonde.languages._edits import Edits
 from sonde.languages._flow import Flow
 from sonde.languages._objections import OBJECTIONS
@@ -20,9 +20,9 @@ from sonde.tasks._pool import edits_of
 
 PARSES, HEAD, OVERLAP, OWN_NAME, MARKS = "parses", "head", "overlap", "own_name", "marks"
 RULES = (PARSES, *OBJECTIONS, HEAD, OVERLAP, OWN_NAME, MARKS)
-"""The code parses; how often a compiler objects to it, by kind; how rare the first keyword of its head is among
-the examples; the share of the words of the pair's second side that stand in the first; the name of the function
-among the words about it; how many of the two marks stand on no declaration."""
+"""The code parses; how often a compiler objects to it, by kind; how rare the first keyword of its head is
+among the examples; the share of the words of the pair's second side that stand in the first; the name of the
+function among the words about it; how many of the two marks stand on no declaration."""
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -56,11 +56,11 @@ def _of_one(row: Mapping[str, Any], item: Item, *, paired: bool) -> tuple[str, t
     if edits is None:
         return "", (0.0,) * (1 + len(OBJECTIONS)) + (overlap, own, 0.0)
     said = edits.objections(code)
-    kinds = Counter({kind: 0 for kind in OBJECTIONS})
+    kinds = Counter(dict.fromkeys(OBJECTIONS, 0))
     for (kind, _), times in said.items():
         kinds[kind] += times
     marks = 0.0
-    if paired and not whole:
+    if paired and not whole and has_facet(item.language, "flow"):
         held = _declared(code, item.language)
         marks = float(sum((row[side] not in held) for side in ("start", "other_start")))
     numbers = (float(edits.parses(code)), *(float(kinds[kind]) for kind in OBJECTIONS), overlap, own, marks)
@@ -90,5 +90,10 @@ def _overlap(code: str, words: str) -> float:
 
 def _holds_name(words: str, code: str, language: str) -> bool:
     functions = LANGUAGES.load(language).functions(code)
-    names = {one.lower() for one in _NAMED.findall(functions[0].name)} if functions else set[str]()
-    return any(word.lower().strip("_") in {name.strip("_") for name in names} for word in _NAMED.findall(words))
+    name = functions[0].name if functions else ""
+    return not {*_bare(name)}.isdisjoint(_bare(words))
+
+
+def _bare(text: str) -> list[str]:
+    """The words of a text in lower case, without the underscores around them."""
+    return [word.lower().strip("_") for word in _NAMED.findall(text) if word.strip("_")]

@@ -1,4 +1,4 @@
-"""What Python's queries cannot say: which strings document and what they say, and what Python's compiler refuses."""
+"""What Python's queries cannot say: which strings document, what they say, and what does not compile."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from sonde.results.tables import Column, sized
 from sonde.results.verdict import why_no_verdict
 from sonde.results.words import standing
 
-_IN_TABLE = ("majority", "length", "parse_error")
+_IN_TABLE = ("majority", "length", "parse_error", "artefacts")
 """Baselines that are in the table only."""
 
 
@@ -44,8 +44,8 @@ class FinetuneSweep:
         "Share of the test examples that are right for each value of the options that were swept, with 95 % "
         "intervals clustered as the code is. Each value is trained by itself, and what training leaves open "
         "is chosen on validation for it alone. A bag of tokens knows only the training fraction. Differences "
-        "to the last value are paired: both are asked the same examples. Majority, length and parse errors "
-        "are in the table only."
+        "to the last value are paired: both are asked the same examples. Majority, length, parse errors "
+        "and artefacts are in the table only."
     )
 
     def draw(self, run: RunData) -> Figure | None:

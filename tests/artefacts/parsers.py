@@ -25,7 +25,7 @@ _AROUND = {
     ],
     "go": [("package p\n", "\n")],
     "javascript": [("", ""), ("class A extends B { ", "\n}"), ("({ ", "\n})"), ("async () => { ", "\n}")],
-    "php": [("<?php ", "\n"), ("<?php class A { ", "\n}"), ("<?php interface A { ", "\n}")],
+    "php": [("<?php ", "\n"), ("<?php class A extends B { ", "\n}"), ("<?php interface A { ", "\n}")],
     "ruby": [("", "")],
 }
 """What may stand around a function; it is refused where it is with each of them."""

@@ -40,3 +40,12 @@
 [(expression_switch_statement) (type_switch_statement) (select_statement)] @around.break
 (expression_switch_statement) @around.fallthrough
 [(function_declaration) (method_declaration) (func_literal)] @barrier
+
+; What is deferred or started is a call; a constant has a value; behind the last of several lines of a literal stands
+; a comma, so that no block is taken for one.
+(defer_statement (_) @refused)
+(defer_statement (call_expression) @no.refused)
+(go_statement (_) @refused)
+(go_statement (call_expression) @no.refused)
+(const_declaration . "const" . (const_spec !value) @refused)
+((literal_value) @refused (#match? @refused "\\n[^\\n/]*[^,\\s{/][ \\t]*\\n\\s*\\}$"))

@@ -44,3 +44,9 @@
   (function_declaration) (generator_function_declaration) (function_expression) (generator_function)
   (arrow_function) (method_definition) (class_static_block)
 ] @barrier
+
+; A constant has a value, an attempt is caught, and nothing is given to what an operator stands before.
+(lexical_declaration "const" (variable_declarator !value) @refused)
+(try_statement !handler !finalizer) @refused
+(binary_expression right: (assignment_expression) @refused)
+(unary_expression argument: (assignment_expression) @refused)

@@ -27,7 +27,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import tree_sitter
 
 from sonde.languages._kept import Kept
-from sonde.languages._objections import Objection, find_objections
+from sonde.languages._objections import Objection, find_objections, free_names
 from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
 
@@ -101,6 +101,10 @@ class Edits(Protocol):
 
     def objections(self, text: str) -> Counter[Objection]:
         """What a compiler says against a text that parses, with how often."""
+        ...
+
+    def undefined(self, text: str) -> frozenset[str]:
+        """Names without a definition, where a compiler asks for one of each variable."""
         ...
 
     def head(self, text: str) -> int:
@@ -182,10 +186,22 @@ class QueryEdits:
 
     def objections(self, text: str) -> Counter[Objection]:
         """What a compiler says against a text that parses, with how often."""
-        once, shadows = frozenset(self._raw.get("bound_once", ())), bool(self._raw.get("shadows", True))
         return Counter(
-            find_objections(self._language, text, self._captured(text), once=once, shadows=shadows)
+            find_objections(
+                self._language,
+                text,
+                self._captured(text),
+                once=self._once,
+                shadows=bool(self._raw.get("shadows", True)),
+                ordered=self._ordered,
+            )
         )
+
+    def undefined(self, text: str) -> frozenset[str]:
+        """Names without a definition, where a compiler asks for one of each variable."""
+        if "variable" not in self._once:
+            return frozenset()
+        return frozenset(free_names(self._language.locals(text), ordered=self._ordered))
 
     def head(self, text: str) -> int:
         """Characters up to where the parameters of a text's first function begin, or its name ends.
@@ -206,6 +222,14 @@ class QueryEdits:
     def is_accessor(self, text: str) -> bool:
         """Whether a function is a mere getter or setter."""
         return "accessor" in self._captured(text)
+
+    @cached_property
+    def _once(self) -> frozenset[str]:
+        return frozenset(self._raw.get("bound_once", ()))
+
+    @property
+    def _ordered(self) -> bool:
+        return bool(self._raw.get("defined_first", self._language.settings.declared_first))
 
     @cached_property
     def _category(self) -> Mapping[str, str]:

@@ -6,8 +6,9 @@ A language's ``edits.scm`` captures, beside places of edits:
 - ``@loose.KIND`` statements that have to stand inside one that ``@around.KIND`` captures, with no
   ``@barrier`` between them: a ``break`` in a loop.
 
-``edits.toml`` says in ``bound_once`` which kinds of definitions a scope holds once a name, and whether a
-scope inside may hold another (``shadows``).
+``edits.toml`` says in ``bound_once`` which kinds of definitions a scope holds once a name, whether a scope
+inside may hold another (``shadows``), and whether they are seen behind their definition only
+(``defined_first``), where the language's other names are seen before it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 import tree_sitter
 
 from sonde.languages._grammar import node_text
-from sonde.languages._locals import Locals, Scope
+from sonde.languages._locals import Locals, Scope, unbound
 from sonde.languages._treesitter import TreeSitterLanguage
 
 REFUSED, TWICE, UNDECLARED, UNREACHED, LOOSE = "refused", "twice", "undeclared", "unreached", "loose"
@@ -35,7 +36,13 @@ _LOOSE, _AROUND = "loose.", "around."
 
 
 def find_objections(
-    language: TreeSitterLanguage, text: str, captured: Captured, *, once: Set[str], shadows: bool
+    language: TreeSitterLanguage,
+    text: str,
+    captured: Captured,
+    *,
+    once: Set[str],
+    shadows: bool,
+    ordered: bool,
 ) -> Iterator[Objection]:
     """Yield what stands against a text that parses.
 
@@ -45,18 +52,24 @@ def find_objections(
         captured: What ``edits.scm`` captures in it.
         once: Kinds of definitions of which a scope holds one a name.
         shadows: Whether a scope inside may hold another.
+        ordered: Whether a name is seen behind its definition only.
     """
     if not language.compiles(text):
         yield REFUSED, ""
     reading, held = language.reading(text), language.locals(text)
     declared = {reading.text(node) for node, _ in held.definitions}
-    free = language.unbound(text) - {node.start_byte for node, _ in held.definitions}
-    for node, _ in held.references:
-        if node.start_byte in free and (name := reading.text(node)) in declared:
+    for name in free_names(held, ordered=ordered):
+        if name in declared:
             yield UNDECLARED, name
     yield from ((TWICE, name) for name in _bound_again(held, once, shadows=shadows))
     yield from ((UNREACHED, "") for _ in _unreached(captured))
     yield from ((LOOSE, kind) for kind in _loose(captured))
+
+
+def free_names(held: Locals, *, ordered: bool) -> Iterator[str]:
+    """Yield the names that stand where they mean nothing that the text defines, as often as they do."""
+    free = unbound(held, ordered=ordered) - {node.start_byte for node, _ in held.definitions}
+    yield from (node_text(node) for node, _ in held.references if node.start_byte in free)
 
 
 def _bound_again(held: Locals, once: Set[str], *, shadows: bool) -> Iterator[str]:

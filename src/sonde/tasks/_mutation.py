@@ -98,12 +98,13 @@ class Mutation(ItemLabels):
         """
         if not self.compiled:
             return self.fault(text, around, draw)
-        before = around.edits.objections(text)
+        edits = around.edits
+        before, undefined = edits.objections(text), edits.undefined(text)
         for _ in range(_DRAWS):
             found = self.fault(text, around, draw)
             if found is None:
                 return None
-            if not around.edits.objections(found.text) - before:
+            if not edits.objections(found.text) - before and edits.undefined(found.text) <= undefined:
                 return found
         return None
 

@@ -79,3 +79,4 @@
 (body_statement (rescue) (else) @no.refused)
 (begin (else) @refused)
 (begin (rescue) (else) @no.refused)
+(_ condition: [(if_modifier) (unless_modifier) (while_modifier) (until_modifier)] @refused)

@@ -115,7 +115,7 @@ class FunctionDocstring(BugTask):
 
     def _summaries(self, item: Item, other: Item) -> tuple[str, str]:
         """The summaries of two functions, without the names of both in each."""
-        names = item.name, other.name
+        names = [one.name.rpartition(".")[2] for one in (item, other)]
         return self.without_names(self.summary(item), names), self.without_names(self.summary(other), names)
 
 

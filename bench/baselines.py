@@ -39,15 +39,18 @@ SIZE = 500
 FOLDS = 5
 PAGE = Path(__file__).parents[1] / "docs" / "tasks.md"
 
+_BEHIND = "\n## What the making of the data left\n"
+"""Where the part of the page begins that `python -m tests.artefacts` measures."""
+
 _BEFORE = """# Tasks and what their surface gives away
 
 Written by `python -m bench baselines`, from {functions} Python functions of the standard library of
 {python}: {size} examples a task or as many as it has, classes balanced, so that chance is one in the number
 of classes. A baseline reads no code as code: `length` (a tree over tokens and characters), `bag_of_tokens`
-(counts of words and signs), `parse_error`; of tokens and pairs `surface` (the spelling of the tokens
-themselves), `type` (the commonest class of the same token) and `distance`. It learns on some clusters and
-is tested on others, five-fold, every example once. Accuracy in percent with its 95 % interval, clustered by
-module (tokens: by token).
+(counts of words and signs), `parse_error`, `artefacts` (a tree over rules, see the last section); of tokens
+and pairs `surface` (the spelling of the tokens themselves), `type` (the commonest class of the same token) and
+`distance`. It learns on some clusters and is tested on others, five-fold, every example once. Accuracy in
+percent with its 95 % interval, clustered by module (tokens: by token).
 
 A task is **not solved by its surface** where no baseline's interval lies above chance. Where one does, a
 probe has to beat that baseline, which is why `sonde run -l probe` gives the paired gain over the best of
@@ -93,7 +96,9 @@ def run() -> Iterator[dict[str, str | float | None]]:
         found.append(one)
         gain = 100 * (float(one.accuracy[one.best].value[0]) - one.chance)
         yield {"name": f"{name}: {one.best} above chance", "value": gain, "unit": "points", "target": None}
-    PAGE.write_text(_page(found, sorted(refused)), encoding="utf-8")
+    behind = PAGE.read_text(encoding="utf-8").partition(_BEHIND)
+    page = _page(found, sorted(refused)) + "".join(behind[1:])
+    PAGE.write_text(page, encoding="utf-8")
 
 
 @functools.cache

@@ -6,6 +6,7 @@ import ast
 import copy
 import functools
 import random
+import re
 import symtable
 import textwrap
 import warnings
@@ -398,12 +399,17 @@ def test_a_docstring_is_told_from_another_s() -> None:
         assert text == f"{alone}\n{words}"
         own = (ast.get_docstring(function(source), clean=True) or "").strip().splitlines()[0].strip()
         if "\\" not in own:
-            assert (words == own) == (row["label"] == "Correct")
-        assert words in summaries or "\\" in words
+            assert bool(blanked(words).fullmatch(own)) == (row["label"] == "Correct")
+        assert any(map(blanked(words).fullmatch, summaries)) or "\\" in words
         expected = function(source)
         del expected.body[0]
         expected.body = expected.body or [ast.Pass()]
         assert ast.dump(parsed(alone)) == ast.dump(expected)
+
+
+def blanked(words: str) -> re.Pattern[str]:
+    """What a summary was before names were taken out of it."""
+    return re.compile(re.escape(words).replace("___", r"\w+"))
 
 
 def function(item: Item) -> ast.FunctionDef:

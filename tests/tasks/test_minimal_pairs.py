@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
@@ -53,6 +54,7 @@ def python_items() -> tuple[Item, ...]:
 
 JAVA = """int {name}(int {a}, int[] {b}, String text) {{
     int {c} = 0;
+    {c} = {a} + 2; {a} = {c} * 3; note(keep({c})); keep(note({a}));
     for (int i = {a}; i < {b}.length; i++) {{
         if ({b}[i] == {a} && i >= {c}) {{ {c} += {b}[i] - {a}; }} else {{ {c} = {a} - i; break; }}
     }}
@@ -163,7 +165,8 @@ def test_a_pair_is_a_function_as_written_and_the_same_with_a_fault(task: str, la
         assert (original["original"], mutant["original"]) == (True, False)
         source = written[str(original["source_id"])]
         if task == "function_docstring":
-            assert str(text).endswith("\n" + source.docstring.splitlines()[0].strip())
+            words = re.sub(r"\bf\b", "___", source.docstring.splitlines()[0].strip(), flags=re.IGNORECASE)
+            assert str(text).endswith("\n" + words)
         else:
             assert text == source.text
             assert original["item_id"] == source.item_id

@@ -48,7 +48,7 @@ def accuracy(dataset: Dataset, items: list[Item]) -> dict[str, float]:
 
 def test_nothing_planted_is_nothing_found() -> None:
     found = accuracy(*data_set(lambda draw, _: f"def f():\n{filler(draw, 5)}", size=1000))
-    assert set(found) == {"majority", "length", "bag_of_tokens", "parse_error"}
+    assert set(found) == {"majority", "length", "bag_of_tokens", "parse_error", "artefacts"}
     assert found["majority"] == found["parse_error"] == 0.5
     assert abs(found["length"] - 0.5) < 0.15
     assert abs(found["bag_of_tokens"] - 0.5) < 0.15
@@ -102,7 +102,7 @@ def test_faults_of_a_data_set_need_not_be_handed_in() -> None:
     ]
     made = build("sri", items, size=100, language="python")
     assert made.inputs
-    assert set(accuracy(made, items)) == {"majority", "length", "bag_of_tokens", "parse_error"}
+    assert set(accuracy(made, items)) == {"majority", "length", "bag_of_tokens", "parse_error", "artefacts"}
 
 
 def tokens(spelt: Callable[[random.Random, str], str]) -> tuple[Dataset, list[Item]]:
@@ -137,7 +137,7 @@ def test_where_only_some_have_another_end_the_words_are_read() -> None:
     other = pl.when(pl.col("label") == "FAULT").then(pl.lit(0, pl.Int32))
     mixed = dataset.examples.with_columns(other_start=other, other_end=other).sort("label")
     found = accuracy(dataclasses.replace(dataset, examples=mixed), items)
-    assert set(found) == {"majority", "length", "bag_of_tokens", "parse_error"}
+    assert set(found) == {"majority", "length", "bag_of_tokens", "parse_error", "artefacts"}
     assert found["bag_of_tokens"] > 0.95
 
 

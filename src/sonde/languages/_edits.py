@@ -9,6 +9,7 @@ A language's ``edits.scm`` captures, in one run:
 - ``@bound`` names that a statement gives a value;
 - ``@accessor`` functions that do nothing but give or set one field;
 - ``@refused`` what the language refuses though its grammar does not, such as a reserved word for a name;
+- ``@jump``, ``@loose.KIND``, ``@around.KIND`` and ``@barrier``, see `_objections`;
 - ``@no.type`` (or another of these names) what does not count as one after all.
 
 Without the query, tokens and names are all that there is. ``edits.toml`` sorts the keywords into categories
@@ -17,6 +18,7 @@ and says in ``[confused]`` which operator is mistaken for which.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -25,12 +27,15 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import tree_sitter
 
 from sonde.languages._kept import Kept
+from sonde.languages._objections import Objection, find_objections, free_names
 from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
 
 # Callers ask the same text for several kinds of places in turn.
 _KEPT = 8
 _WITHOUT, _NAME, _REFUSED = "no.", "name", "refused"
+_HEAD = frozenset(("=", ":", "async", "function", "*"))
+"""What may stand between the name of a function and its parameters."""
 
 
 class TextPlace(NamedTuple):
@@ -92,6 +97,18 @@ class Edits(Protocol):
 
     def parses(self, text: str) -> bool:
         """Whether a text parses without an error."""
+        ...
+
+    def objections(self, text: str) -> Counter[Objection]:
+        """What a compiler says against a text that parses, with how often."""
+        ...
+
+    def undefined(self, text: str) -> frozenset[str]:
+        """Names without a definition, where a compiler asks for one of each variable."""
+        ...
+
+    def head(self, text: str) -> int:
+        """Characters up to where the parameters of a text's first function begin, or its name ends."""
         ...
 
     def is_accessor(self, text: str) -> bool:
@@ -167,9 +184,52 @@ class QueryEdits:
             return False
         return _REFUSED not in self._known or not self.places(text, _REFUSED)
 
+    def objections(self, text: str) -> Counter[Objection]:
+        """What a compiler says against a text that parses, with how often."""
+        return Counter(
+            find_objections(
+                self._language,
+                text,
+                self._captured(text),
+                once=self._once,
+                shadows=bool(self._raw.get("shadows", True)),
+                ordered=self._ordered,
+            )
+        )
+
+    def undefined(self, text: str) -> frozenset[str]:
+        """Names without a definition, where a compiler asks for one of each variable."""
+        if "variable" not in self._once:
+            return frozenset()
+        return frozenset(free_names(self._language.locals(text), ordered=self._ordered))
+
+    def head(self, text: str) -> int:
+        """Characters up to where the parameters of a text's first function begin, or its name ends.
+
+        In ``f = function (x)`` the keyword of the head stands behind the name.
+        """
+        name = next((one for one in self._language.definitions(text) if one.kind != "class"), None)
+        if name is None:
+            return 0
+        end = name.end
+        for token in self.tokens(text):
+            if token.start >= end:
+                if token.surface not in _HEAD:
+                    break
+                end = token.end
+        return end
+
     def is_accessor(self, text: str) -> bool:
         """Whether a function is a mere getter or setter."""
         return "accessor" in self._captured(text)
+
+    @cached_property
+    def _once(self) -> frozenset[str]:
+        return frozenset(self._raw.get("bound_once", ()))
+
+    @property
+    def _ordered(self) -> bool:
+        return bool(self._raw.get("defined_first", self._language.settings.declared_first))
 
     @cached_property
     def _category(self) -> Mapping[str, str]:

@@ -43,13 +43,15 @@ class Variable:
         name: Its name.
         kind: ``"parameter"``, ``"local"`` or ``"field"`` (of a class inside the function).
         scope: Number of the scope that it belongs to.
-        places: Where it occurs, in text order; the first is its declaration.
+        places: Where it occurs, in text order.
+        declaration: The place of its first declaration; a comprehension uses a variable before it.
     """
 
     name: str
     kind: str
     scope: int
     places: tuple[VariablePlace, ...]
+    declaration: VariablePlace
 
 
 @runtime_checkable
@@ -160,6 +162,7 @@ class FlowOf:
                 names[scope.number][name][1],
                 scope.number,
                 tuple(VariablePlace(*reading.span(node)) for node in nodes),
+                VariablePlace(*reading.span(_declared(nodes, names[scope.number][name][0]))),
             )
             for (scope, name), nodes in listed
         )
@@ -172,6 +175,11 @@ class FlowOf:
         return {
             reading.at(node.start_byte): node.start_byte for node, _ in self._language.locals(text).references
         }
+
+
+def _declared(nodes: list[tree_sitter.Node], byte: int) -> tree_sitter.Node:
+    """The node of a variable's declaration, which begins at a byte; the first where none does."""
+    return next((node for node in nodes if node.start_byte == byte), nodes[0])
 
 
 def _owned(node: tree_sitter.Node, owner: list[tuple[int, int]]) -> list[int]:

@@ -41,11 +41,20 @@ class TreeSitterLanguage:
         package: The folder as a package, ``__name__`` in its ``__init__.py``.
         docstring: Takes documentation as it stands in the text, marks included, and gives its words;
             empty for what is not documentation after all.
+        compiles: Whether the language's own compiler takes a text, where Python has it at hand.
     """
 
-    def __init__(self, package: str, *, docstring: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        package: str,
+        *,
+        docstring: Callable[[str], str],
+        compiles: Callable[[str], bool] = lambda text: True,
+    ) -> None:
         self._package = package
         self._docstring = docstring
+        self.compiles = compiles
+        """Whether the language's own compiler takes a text; for facets."""
         self.syntax: Callable[[str], tuple[EncodedText, Parsed]] = Kept(self._parse)
         """The grammar's own tree of a text, with the way from its bytes to characters; for facets."""
         self._sites: Callable[[str], tuple[list[_definitions.Site], EncodedText]] = Kept(self._find_sites)

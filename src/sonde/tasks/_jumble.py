@@ -20,6 +20,8 @@ class Shuffle(Mutation):
     """
 
     labels = (ORIGINAL, REPLACED)
+    version = "1"
+    compiled = False
     share: ClassVar[float]
 
     def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:

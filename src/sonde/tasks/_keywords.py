@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import ClassVar
 
-from sonde.languages._edits import Edits
+from sonde.languages._edits import Edits, TextPlace
 from sonde.tasks._mutation import (
     Fault,
     Mutation,
@@ -25,6 +25,8 @@ _DRAWS, _PLACES = 16, 4
 class KeywordSwitch(Mutation):
     """One keyword replaced by another, so that the code still parses.
 
+    Keywords before the parameters stay: a function begins with few of them, so that any other shows.
+
     The new keyword is drawn as often as the corpus has it. An untouched function beside the faulty one has
     the same keyword, as often; so no keyword tells the sides apart, be it rare or not.
     """
@@ -33,12 +35,12 @@ class KeywordSwitch(Mutation):
     same_category: ClassVar[bool]
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
-        """How often each keyword occurs."""
-        return Counter(place.surface for text in texts for place in edits.keyword_places(text))
+        """How often each keyword occurs behind a head."""
+        return Counter(place.surface for text in texts for place in _behind_head(text, edits))
 
     def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
         """A keyword of the function and how often it has it."""
-        places = around.edits.keyword_places(text)
+        places = _behind_head(text, around.edits)
         if not places:
             return None
         word = draw.choice(places).surface
@@ -46,7 +48,7 @@ class KeywordSwitch(Mutation):
 
     def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
         """Replace one keyword; None where no draw finds a place."""
-        places = around.edits.keyword_places(text)
+        places = _behind_head(text, around.edits)
         if not places:
             return None
         if not around.survey:
@@ -64,3 +66,9 @@ class KeywordSwitch(Mutation):
                 if around.edits.parses(changed):
                     return Fault(changed, (word, capped(surfaces(places)[word] + 1)))
         return None
+
+
+def _behind_head(text: str, edits: Edits) -> tuple[TextPlace, ...]:
+    """The keywords that may be replaced."""
+    head = edits.head(text)
+    return tuple(place for place in edits.keyword_places(text) if place.start >= head)

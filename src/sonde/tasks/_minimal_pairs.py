@@ -289,7 +289,9 @@ def _faulty(part: ItemChunk[_Rule, Item]) -> list[str | None]:
     assert isinstance(task, Mutation)
     around = Surroundings(facet_of(rule.language, "edits", Edits), "test", rule.survey)
     draws = (Random(derive_seed(rule.seed, task.name, item.item_id)) for item in part.items)
-    faults = (task.fault(item.text, around, draw) for item, draw in zip(part.items, draws, strict=True))
+    faults = (
+        task.compiled_fault(item.text, around, draw) for item, draw in zip(part.items, draws, strict=True)
+    )
     return [None if fault is None else fault.text for fault in faults]
 
 

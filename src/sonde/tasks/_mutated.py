@@ -159,10 +159,10 @@ def _example(
     draw = Random(derive_seed(seed, task.name, item.item_id))
     if unit_hash(seed, "side", item.item_id) < 0.5:
         stratum, label, derived = task.stratum(item.text, around, draw), ORIGINAL, item
-        if stratum is None:
+        if stratum is None or (task.compiled and task.compiled_fault(item.text, around, draw) is None):
             return None
     else:
-        fault = task.fault(item.text, around, draw)
+        fault = task.compiled_fault(item.text, around, draw)
         if fault is None:
             return None
         stratum, label, derived = fault.stratum, task.labels[1], mutated(item, fault.text, task.name)

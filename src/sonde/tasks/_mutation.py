@@ -27,6 +27,8 @@ from sonde.tasks._task import ItemLabels, LabelRow, Repository
 ORIGINAL, FAULT, REPLACED = "ORIG", "FAULT", "REPL"
 """Labels as published: faults of the jumbling tasks are called replaced."""
 
+_DRAWS = 4
+
 Stratum = Hashable
 
 
@@ -62,15 +64,20 @@ class Mutation(ItemLabels):
         levelled: Whether faults are also matched by how faulty all their words look together (see
             `sonde.tasks._words.leaning`): where a fault takes away what goes with the rest of the function,
             the rest tells. That costs a fault for every function of the pool.
+        compiled: Whether a fault is none that a compiler would name: that leaves out faults to which the
+            language objects (`sonde.languages._objections`) where it does not object to the function itself.
+            Untouched functions are then those as well that such a fault can be put into, so that the choice
+            tells no side.
     """
 
     name: ClassVar[str]
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     target: ClassVar[str] = "mutation"
     labels: ClassVar[tuple[str, str]] = (ORIGINAL, FAULT)
     needs_repository: ClassVar[bool] = False
     facet: ClassVar[str] = "edits"
     levelled: ClassVar[bool] = False
+    compiled: ClassVar[bool] = True
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
         """Counts over the pool that faults are drawn by; empty where none are needed."""
@@ -83,6 +90,23 @@ class Mutation(ItemLabels):
     @abstractmethod
     def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
         """Put the fault into a text; None where it has no place for it."""
+
+    def compiled_fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+        """Put the fault into a text so that a compiler has no more against it than before.
+
+        Several draws are tried; None where none does.
+        """
+        if not self.compiled:
+            return self.fault(text, around, draw)
+        edits = around.edits
+        before, undefined = edits.objections(text), edits.undefined(text)
+        for _ in range(_DRAWS):
+            found = self.fault(text, around, draw)
+            if found is None:
+                return None
+            if not edits.objections(found.text) - before and edits.undefined(found.text) <= undefined:
+                return found
+        return None
 
     def label_rows(
         self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: AbstractSet[str]

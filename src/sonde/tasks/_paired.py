@@ -58,3 +58,9 @@ def declarations(variables: tuple[Variable, ...]) -> Iterator[tuple[int, int]]:
         for other in range(one + 1, min(one + 2 + _BETWEEN, len(variables))):
             if variables[other].name != variable.name:
                 yield one, other
+
+
+def marked(variable: Variable, other: Variable, label: str) -> MarkedPair:
+    """Return the pair of two variables' declarations, in text order."""
+    first, second = sorted((variable.declaration, other.declaration))
+    return MarkedPair(first, second, label)

@@ -6,6 +6,8 @@ Each baseline learns on train, takes its setting from valid and predicts test:
 - ``length``: code tokens and characters, by a decision tree, which needs no order of classes;
 - ``bag_of_tokens``: counts of words and signs, by logistic regression;
 - ``parse_error``: whether the text parses;
+- ``artefacts`` (texts and pairs): what the making of the examples left (`sonde.tasks._artefacts`), by a
+  decision tree;
 - ``surface`` (tokens and pairs): the tokens' own characters, by logistic regression over character n-grams;
 - ``type`` (tokens): the commonest class of the same token in train;
 - ``distance`` (pairs): how far apart the two are, by a decision tree.
@@ -30,6 +32,7 @@ from numpy.typing import NDArray
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES
+from sonde.tasks._artefacts import artefact_features
 from sonde.tasks._examples import Dataset
 from sonde.tasks._pool import edits_of
 from sonde.tasks._words import bag_words
@@ -115,6 +118,8 @@ def _baselines(rows: Rows, texts: Mapping[str, Item]) -> dict[str, Baseline]:
     pairs, tokens = all(row["other_start"] is not None for row in rows), bool(rows[0]["type"])
     if pairs:
         found["distance"] = _tree([_distance(row, texts) for row in rows])
+    if not tokens:
+        found["artefacts"] = _tree(artefact_features(rows, texts))
     if tokens or pairs:
         found["surface"] = _words([_spelt(row, texts) for row in rows], 1)
     if tokens:

@@ -33,3 +33,20 @@
   ]) .)) @accessor
 (_ name: (_)? body: (statement_block . (expression_statement
     (assignment_expression left: (member_expression) right: (identifier))) .)) @accessor
+
+; Statements behind which nothing of their block is reached; what leaves a loop has to stand in one.
+[(return_statement) (throw_statement) (break_statement) (continue_statement)] @jump
+((break_statement !label) @loose.break)
+((continue_statement !label) @loose.continue)
+[(for_statement) (for_in_statement) (while_statement) (do_statement)] @around.break @around.continue
+(switch_statement) @around.break
+[
+  (function_declaration) (generator_function_declaration) (function_expression) (generator_function)
+  (arrow_function) (method_definition) (class_static_block)
+] @barrier
+
+; A constant has a value, an attempt is caught, and nothing is given to what an operator stands before.
+(lexical_declaration "const" (variable_declarator !value) @refused)
+(try_statement !handler !finalizer) @refused
+(binary_expression right: (assignment_expression) @refused)
+(unary_expression argument: (assignment_expression) @refused)

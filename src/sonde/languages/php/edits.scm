@@ -51,3 +51,11 @@
 (argument name: (name) @no.refused)
 (namespace_name (name) @no.refused)
 (qualified_name (name) @no.refused)
+
+; Statements behind which nothing of their block is reached; what leaves a loop has to stand in one.
+[(return_statement) (break_statement) (continue_statement) (goto_statement) (exit_statement)] @jump
+(expression_statement (throw_expression)) @jump
+(break_statement) @loose.break
+(continue_statement) @loose.break
+[(for_statement) (foreach_statement) (while_statement) (do_statement) (switch_statement)] @around.break
+[(function_definition) (method_declaration) (anonymous_function) (arrow_function)] @barrier

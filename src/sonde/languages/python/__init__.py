@@ -1,6 +1,6 @@
 """Python 3, by tree-sitter-python."""
 
 from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.languages.python.rules import docstring
+from sonde.languages.python.rules import compiles, docstring
 
-language = TreeSitterLanguage(__name__, docstring=docstring)
+language = TreeSitterLanguage(__name__, docstring=docstring, compiles=compiles)

@@ -37,3 +37,6 @@
 (function_definition body: (block
   . (expression_statement (string))?
   . (expression_statement (assignment left: (attribute) right: (identifier))) .)) @accessor
+
+; Statements behind which nothing of their block is reached.
+[(return_statement) (raise_statement) (break_statement) (continue_statement)] @jump

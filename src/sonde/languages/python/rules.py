@@ -1,9 +1,10 @@
-"""What Python's queries cannot say: which strings document, and what they say."""
+"""What Python's queries cannot say: which strings document, what they say, and what does not compile."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import warnings
 
 _STRING = re.compile(r"""([A-Za-z]{0,2})(\"{3}|'{3}|"|')((?:\\.|(?!\2).)*)\2""", re.DOTALL)
 
@@ -17,3 +18,14 @@ def docstring(written: str) -> str:
     if any("b" in prefix or "f" in prefix for prefix, _ in pieces):
         return ""
     return inspect.cleandoc("".join(content for _, content in pieces))
+
+
+def compiles(text: str) -> bool:
+    """Whether Python's own compiler takes a text, which is never run."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(text, "<text>", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+            return False
+    return True

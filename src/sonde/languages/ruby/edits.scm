@@ -35,3 +35,48 @@
 ]) @accessor
 (method body: (body_statement . (assignment
   left: [(instance_variable) (class_variable)] right: (identifier)) .)) @accessor
+
+; Statements behind which nothing of their block is reached; what leaves a loop has to stand in one.
+[(return) (break) (next) (redo) (retry)] @jump
+((call !receiver method: (identifier) @_raise) @jump (#eq? @_raise "raise"))
+((identifier) @jump (#eq? @jump "raise"))
+[(break) (next) (redo)] @loose.loop
+(retry) @loose.retry
+[(while) (until) (for) (while_modifier) (until_modifier) (do_block) (block) (lambda)] @around.loop
+(rescue) @around.retry
+[(method) (singleton_method)] @barrier
+
+; The grammar takes reserved words for names of methods, and a jump for a value.
+([(identifier) (constant)] @refused
+  (#any-of? @refused
+    "BEGIN" "END" "alias" "and" "begin" "break" "case" "class" "def" "defined?" "do" "else" "elsif" "end"
+    "ensure" "false" "for" "if" "in" "module" "next" "nil" "not" "or" "redo" "rescue" "retry" "return" "self"
+    "super" "then" "true" "undef" "unless" "until" "when" "while" "yield"))
+(call receiver: (_) method: [(identifier) (constant)] @no.refused)
+(method name: [(identifier) (constant)] @no.refused)
+(singleton_method name: [(identifier) (constant)] @no.refused)
+(method name: (setter (identifier) @no.refused))
+(singleton_method name: (setter (identifier) @no.refused))
+(alias (identifier) @no.refused)
+(undef (identifier) @no.refused)
+(keyword_parameter name: (identifier) @no.refused)
+(assignment right: [(return) (break) (next) (redo) (retry)] @refused)
+(operator_assignment right: [(return) (break) (next) (redo) (retry)] @refused)
+(argument_list [(return) (break) (next) (redo) (retry)] @refused)
+(array [(return) (break) (next) (redo) (retry)] @refused)
+(pair value: [(return) (break) (next) (redo) (retry)] @refused)
+(optional_parameter value: [(return) (break) (next) (redo) (retry)] @refused)
+(_ condition: [(return) (break) (next) (redo) (retry)] @refused)
+(element_reference object: [(return) (break) (next) (redo) (retry)] @refused)
+(call receiver: [(return) (break) (next) (redo) (retry)] @refused)
+(binary left: [(return) (break) (next) (redo) (retry)] @refused)
+(binary
+  operator: ["<<" ">>" "==" "!=" "===" "=~" "!~" "<=>" "+" "-" "*" "/" "%" "**" "<" ">" "<=" ">=" "&" "|" "^"]
+  right: [(return) (break) (next) (redo) (retry)] @refused)
+(call method: (self) @refused)
+; An `else` goes with a `rescue`.
+(body_statement (else) @refused)
+(body_statement (rescue) (else) @no.refused)
+(begin (else) @refused)
+(begin (rescue) (else) @no.refused)
+(_ condition: [(if_modifier) (unless_modifier) (while_modifier) (until_modifier)] @refused)

@@ -26,7 +26,7 @@ ROWS_COLUMNS: Columns = {
     "baseline": (
         pl.String,
         "empty; of `bag_of_tokens` which baseline answers: that, `majority`, `length`, `parse_error`, "
-        "`bag_of_bigrams`, `ngram_surprisal`",
+        "`artefacts`, `bag_of_bigrams`, `ngram_surprisal`",
     ),
     "example_id": (pl.String, "the example"),
     "item_id": (pl.String, "its input"),

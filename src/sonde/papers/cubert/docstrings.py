@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sonde.corpora import Item
 from sonde.papers.declared import lines
 from sonde.tasks.bugs.function_docstring import FunctionDocstring, first_line
@@ -23,6 +25,10 @@ class GlobalPermutation(FunctionDocstring):
     def unchanged(self, item: Item, other: Item) -> bool:
         """Whether the permutation leaves the function where it is."""
         return other is item
+
+    def without_names(self, summary: str, names: Sequence[str]) -> str:
+        """Return the summary as it is."""
+        return summary
 
 
 published = GlobalPermutation()

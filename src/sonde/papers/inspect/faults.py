@@ -29,6 +29,7 @@ class _AnyKeyword(KeywordSwitch):
     """The new keyword is any that the language has, each as likely; rare ones give most faults away."""
 
     quirks = _NONE
+    compiled = False
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
         """Nothing is weighted."""
@@ -76,6 +77,7 @@ class ForeignIdentifier(SwitchRandomIdentifier):
     """SRI: the name comes from other functions and is not in this one, which is a cue."""
 
     quirks = _NONE
+    compiled = False
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
         """How often each name occurs."""
@@ -97,6 +99,7 @@ class EveryOperator(RelationalToAssignment):
     """REA: every ``== != <= >=`` becomes one of ``+= -= *= /=``; that none of the four is left answers."""
 
     quirks = _NONE
+    compiled = False
     levelled = False
 
     def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
@@ -115,6 +118,7 @@ class EveryType(DetectInvalidTypes):
     """TYP: all primitive types are misspelt, whichever split the function is in; one token answers."""
 
     quirks = _NONE
+    compiled = False
     levelled = False
 
     def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:

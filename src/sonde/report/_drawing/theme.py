@@ -116,6 +116,7 @@ _MEANINGS: dict[str, tuple[float, float, float]] = {
     "ngram_surprisal": (0.62, 0.09, 120),
     "length": (0.60, 0.11, 95),
     "parse_error": (0.58, 0.05, 75),
+    "artefacts": (0.52, 0.08, 40),
     "surface": (0.55, 0.12, 70),
     # The same model without its training, before and after training on the task's own examples.
     "random_weights": (0.47, 0.0, 0),

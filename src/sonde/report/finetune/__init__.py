@@ -26,6 +26,7 @@ title = PlainTitle(
             "majority": "the commonest class",
             "length": "the length of the code",
             "parse_error": "whether the code parses",
+            "artefacts": "what the making of the examples left",
         },
         outcome=True,
     ),

@@ -32,6 +32,7 @@ METHODS = {
     "majority": "majority",
     "length": "length",
     "parse_error": "parse error",
+    "artefacts": "artefacts",
 }
 """Methods by the name of their control, in the order in which they are shown."""
 

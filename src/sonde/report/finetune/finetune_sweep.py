@@ -33,7 +33,7 @@ from sonde.results.words import TOO_LITTLE, nothing_found_in, standing_of_differ
 _SHOWN = 5
 """Trainings that a sentence names."""
 
-_IN_TABLE = ("majority", "length", "parse_error")
+_IN_TABLE = ("majority", "length", "parse_error", "artefacts")
 """Baselines that are in the table only."""
 
 
@@ -47,8 +47,8 @@ class FinetuneSweep:
         "Share of the test examples that are right for each value of the options that were swept, with 95 % "
         "intervals clustered as the code is. Each value is trained by itself, and what training leaves open "
         "is chosen on validation for it alone. A bag of tokens knows only the training fraction. Differences "
-        "to the last value are paired: both are asked the same examples. Majority, length and parse errors "
-        "are in the table only."
+        "to the last value are paired: both are asked the same examples. Majority, length, parse errors "
+        "and artefacts are in the table only."
     )
 
     def draw(self, run: RunData) -> Figure | None:

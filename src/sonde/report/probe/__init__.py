@@ -24,6 +24,7 @@ title = PlainTitle(
             "length": "the length of the code",
             "bag_of_tokens": "a bag of tokens",
             "parse_error": "whether the code parses",
+            "artefacts": "what the making of the examples left",
             "surface": "the spelling of the token",
             "type": "the usual class of the token",
             "distance": "how far apart the two are",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -20,6 +21,10 @@ from sonde.tasks._published import as_asked
 from sonde.tasks._task import Repository
 
 INCORRECT = "Incorrect"
+BLANK = "___"
+"""What stands for the name of a function in a summary."""
+
+_WORD = re.compile(r"\w+")
 
 
 class FunctionDocstring(BugTask):
@@ -31,12 +36,14 @@ class FunctionDocstring(BugTask):
     The text of an example is the function and, on a line of its own behind it, the summary: the labelled
     stretch is the function, the other one the summary. Whose summary a function gets falls by a permutation
     of the functions of its split, so that none is in two of them; a function that gets its own words is left
-    out. What a paper published may permute otherwise (`permuted_in`, `unchanged`).
+    out. In both summaries the names of both functions are left out (`BLANK`): a summary that names its
+    function would say by that alone whose it is, as most of Go's do. What a paper published may permute
+    otherwise (`permuted_in`, `unchanged`) and leave the names (`without_names`).
     """
 
     name = "function_docstring"
     labels = (CORRECT, INCORRECT)
-    version = "3"
+    version = "4"
     target = "pair"
 
     def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
@@ -85,16 +92,31 @@ class FunctionDocstring(BugTask):
 
     def unchanged(self, item: Item, other: Item) -> bool:
         """Whether another function's summary is no other summary."""
-        return self.summary(other) == self.summary(item)
+        own, others = self._summaries(item, other)
+        return own == others
 
     def pair(self, item: Item, other: Item, bugs: Bugs) -> tuple[BugExample, BugExample]:
         """Return a function with its own summary and with another function's."""
         function = bugs.undocumented(item.text).rstrip()
+        own, others = self._summaries(item, other)
         place = f"{other.repository}/{other.path} {other.name}"
         return (
-            _variant(CORRECT, function, self.summary(item), "original"),
-            _variant(INCORRECT, function, self.summary(other), f"docstring of {place}"),
+            _variant(CORRECT, function, own, "original"),
+            _variant(INCORRECT, function, others, f"docstring of {place}"),
         )
+
+    def without_names(self, summary: str, names: Sequence[str]) -> str:
+        """Return a summary with a blank for each of some names, in any case and with any underscores."""
+        words = {word.strip("_") for name in names for word in _WORD.findall(name)} - {""}
+        if not words:
+            return summary
+        known = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+        return re.sub(rf"(?<!\w)_*({known})_*(?!\w)", BLANK, summary, flags=re.IGNORECASE)
+
+    def _summaries(self, item: Item, other: Item) -> tuple[str, str]:
+        """The summaries of two functions, without the names of both in each."""
+        names = [one.name.rpartition(".")[2] for one in (item, other)]
+        return self.without_names(self.summary(item), names), self.without_names(self.summary(other), names)
 
 
 def first_line(item: Item) -> str:

@@ -20,6 +20,8 @@ class JumbledTokens(Exchange):
 
     name = "jbl"
     labels = (ORIGINAL, REPLACED)
+    version = "1"
+    compiled = False
     draws = 40
 
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextPlace, TextPlace]]:

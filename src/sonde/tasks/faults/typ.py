@@ -21,12 +21,15 @@ class DetectInvalidTypes(Mutation):
     A misspelling is no word, so that whoever has seen it once knows it: each misspelling occurs in one split
     only, and nothing that is learned of one in training helps in the test. The function keeps at least one
     type that is spelt well, and is matched with an untouched one that looks as faulty by all its words: a
-    parameter less of a known type would show.
+    parameter less of a known type would show. No compiler is asked: a word that is no type is all that it
+    finds.
     """
 
     name = "typ"
     facet = "places"
+    version = "1"
     levelled = True
+    compiled = False
 
     def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
         """Nothing to match but all words together, but the function must have a type."""

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 
 from sonde.languages._flow import Flow
 from sonde.languages._metrics import Metrics
-from sonde.tasks._paired import MarkedPair, VariablePairs, declarations
+from sonde.tasks._paired import MarkedPair, VariablePairs, declarations, marked
 
 
 class DataDependency(VariablePairs):
     """Whether one variable is computed from another."""
 
     name = "data_dependency"
-    version = "2"
+    version = "3"
     facet = "dependencies"
     labels = ("NO", "YES")
 
@@ -29,7 +29,7 @@ class DataDependency(VariablePairs):
         variables, computed = flow.variables(text), flow.dependencies(text)
         for one, other in declarations(variables):
             depends = (one, other) in computed or (other, one) in computed
-            yield MarkedPair(variables[one].places[0], variables[other].places[0], "YES" if depends else "NO")
+            yield marked(variables[one], variables[other], "YES" if depends else "NO")
 
 
 task = DataDependency()

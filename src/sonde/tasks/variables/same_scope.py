@@ -11,13 +11,14 @@ from collections.abc import Iterator
 
 from sonde.languages._flow import Flow
 from sonde.languages._metrics import Metrics
-from sonde.tasks._paired import MarkedPair, VariablePairs, declarations
+from sonde.tasks._paired import MarkedPair, VariablePairs, declarations, marked
 
 
 class SameScope(VariablePairs):
     """Whether two variables share a scope."""
 
     name = "same_scope"
+    version = "2"
     labels = ("NO", "YES")
 
     def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
@@ -25,7 +26,7 @@ class SameScope(VariablePairs):
         variables = flow.variables(text)
         for one, other in declarations(variables):
             same = variables[one].scope == variables[other].scope
-            yield MarkedPair(variables[one].places[0], variables[other].places[0], "YES" if same else "NO")
+            yield marked(variables[one], variables[other], "YES" if same else "NO")
 
 
 task = SameScope()

@@ -71,7 +71,7 @@ def test_checkpoints_of_one_training_are_one_lineage_and_too_few_allow_no_verdic
     found = section(tmp_path, [f"runs/a/series/step{2**number}" for number in range(9)] + ["runs/b/model"])
     assert found is not None and found.figure.table is not None
     assert set(found.figure.table.frame()["Lineages"]) == {2}
-    assert "too little data: 2 lineages of models, 8 are needed" in found.figure.answer
+    assert "too little data on 3 numbers (2 lineages of models, 8 are needed)" in found.figure.answer
 
 
 def test_two_models_or_no_fine_tuning_show_nothing(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_lists_and_refusals_are_told(tmp_path: Path) -> None:
     scores_frame(found).write_parquet(RunDirectory(folder).scores)
     figure = PLOT.draw(RunData(folder))
     assert figure is not None and figure.table is not None
-    listed = "m lists the answer in 25.0 [15.0, 35.0] % of 50 cloze queries in python"
+    listed = "m lists the answer in 25.0 [15.0, 35.0] % of 50 cloze queries in Python"
     assert figure.answer == (
         f"{listed} (50.0 [40.0, 60.0] % where lists are read leniently); it refuses 40.0 [30.0, 50.0] %; of "
         "10.0 [0.0, 20.0] % of the replies nothing can be read."

@@ -92,9 +92,11 @@ def _sourced(checkpoint: Checkpoint, name: str) -> str:
 
 
 def tasks_page() -> str:
-    """The page that `python -m bench baselines` wrote, with what local cues were measured to reach."""
-    text = (DOCS / "local-cues.template.md").read_text(encoding="utf-8")
-    page = (DOCS / "tasks.md").read_text(encoding="utf-8").partition(text.partition("\n")[0])[0]
+    """Join the page that `python -m bench baselines` wrote with what artefacts and local cues reach."""
+    artefacts, text = (
+        (DOCS / f"{name}.template.md").read_text(encoding="utf-8") for name in ("artefacts", "local-cues")
+    )
+    page = (DOCS / "tasks.md").read_text(encoding="utf-8").partition(artefacts.partition("\n")[0])[0]
     measured = json.loads((DOCS / "measured" / "cues.json").read_text(encoding="utf-8"))
     cells = {(cell["task"], cell["language"]): cell for cell in measured["cells"]}
     tasks, languages = ([*{key[place]: None for key in sorted(cells)}] for place in (0, 1))
@@ -110,7 +112,7 @@ def tasks_page() -> str:
         "corpora": "; ".join(f"{name}: {_corpus(corpora_of(name)[0])}" for name in languages),
         "table": "\n".join([*table, *(["", "Without a data set there:", "", *refused] if refused else [])]),
     }
-    return page.rstrip("\n") + "\n\n" + text.format(**places)
+    return "\n\n".join(one.rstrip("\n") for one in (page, artefacts, text.format(**places))) + "\n"
 
 
 def _corpus(name: str) -> str:

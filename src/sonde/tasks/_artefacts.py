@@ -56,7 +56,7 @@ def _of_one(row: Mapping[str, Any], item: Item, *, paired: bool) -> tuple[str, t
     if edits is None:
         return "", (0.0,) * (1 + len(OBJECTIONS)) + (overlap, own, 0.0)
     said = edits.objections(code)
-    kinds = Counter(dict.fromkeys(OBJECTIONS, 0))
+    kinds = Counter[str]()
     for (kind, _), times in said.items():
         kinds[kind] += times
     marks = 0.0

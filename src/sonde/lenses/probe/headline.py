@@ -8,6 +8,7 @@ import polars as pl
 
 from sonde.lenses.probe.fit import BEST
 from sonde.results.dimensions import REASON, dimension, dimensions_are
+from sonde.results.formats import counted, number
 from sonde.results.layers import LayerAccount, account_layers
 from sonde.results.local_cues import cues_by_key, describe_cues
 from sonde.results.scores import LEFT_OUT
@@ -55,9 +56,9 @@ def _rests(accounts: Sequence[LayerAccount]) -> str:
     crossed = f"cross-fitted over {folds[-1]} folds by cluster"
     how = "on the test part of their split" if folds == [1] else crossed
     worth = sorted(row["effective_clusters"] for row in rows if row["effective_clusters"] is not None)
-    rests = f", {worth[0]:.0f} to {worth[-1]:.0f} effective clusters a task" if worth else ""
-    tasks = f"{len(rows)} task{'s' if len(rows) != 1 else ''}"
+    fewest = [number(worth[0], 0)] if worth and number(worth[0], 0) != number(worth[-1], 0) else []
+    rests = f", {' to '.join([*fewest, counted(worth[-1], 'effective cluster')])} a task" if worth else ""
     return (
-        f"{model} ({language}): {tasks} tested {how}{rests}; the gain over the surface of "
-        f"the code allows a verdict in {firm}"
+        f"{model} ({language}): {counted(len(rows), 'task')} tested {how}{rests}; the gain over the surface "
+        f"of the code allows a verdict in {firm}"
     )

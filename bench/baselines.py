@@ -47,7 +47,7 @@ _BEFORE = """# Tasks and what their surface gives away
 Written by `python -m bench baselines`, from {functions} Python functions of the standard library of
 {python}: {size} examples a task or as many as it has, classes balanced, so that chance is one in the number
 of classes. A baseline reads no code as code: `length` (a tree over tokens and characters), `bag_of_tokens`
-(counts of words and signs), `parse_error`, `artefacts` (a tree over rules, see the last section); of tokens
+(counts of words and signs), `parse_error`, `artefacts` (a tree over rules, see below); of tokens
 and pairs `surface` (the spelling of the tokens themselves), `type` (the commonest class of the same token)
 and `distance`. It learns on some clusters and is tested on others, five-fold, every example once. Accuracy in
 percent with its 95 % interval, clustered by module (tokens: by token).

@@ -122,8 +122,8 @@ def test_a_comparison_says_better_and_worse_only_of_what_matters() -> None:
         **dict.fromkeys(expected, 1),
     }
     assert in_sentence(row) == (
-        "1 better, 1 worse, 1 differ by less than matters, 1 without a difference that matters, "
-        "1 cannot be told; of 5 numbers"
+        "1 better, 1 worse, 1 apart by less than matters, 1 without a difference that matters, "
+        "1 with no difference found; of 5 numbers"
     )
     # Whoever asks decides what matters.
     assert [one.outcome for one in compared(pairs, {"bits": 0.0})] == [

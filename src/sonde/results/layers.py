@@ -106,7 +106,9 @@ class LayerAccount:
         """The third of the depth in which all `named` layers lie; empty where no such third is known."""
         if self.tied is None:
             return ""
-        thirds = {find_third(layer, len(self.layers)) for layer in self.named}
+        # A layer without a number still counts in the depth.
+        depth = 1 + max([self.chosen, *(one.layer for one in self.layers)])
+        thirds = {find_third(layer, depth) for layer in self.named}
         return thirds.pop() if len(thirds) == 1 and len(self.layers) >= len(THIRDS) else ""
 
     def describe(self) -> str:

@@ -96,7 +96,7 @@ class CardEntry(_Plain):
     difference: CardNumber | None = Field(description="the paired difference of both, where they were paired")
     local_cues: CardNumber | None = Field(
         default=None,
-        description="what the word itself and its neighbours tell, of a probe about tokens; it takes no part "
+        description="what the word itself and its neighbours tell, of a number about tokens; it takes no part "
         "in the verdict",
     )
     cues_difference: CardNumber | None = Field(

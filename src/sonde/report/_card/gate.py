@@ -87,11 +87,11 @@ def _outcome(
     met = found >= threshold if bound == "ci_low" else found <= threshold
     end = "lower" if bound == "ci_low" else "upper"
     limit = {("ci_low", True): "at least", ("ci_high", True): "at most", ("ci_low", False): "below"}
-    said = f"the {end} end {found:.4g} is {limit.get((bound, met), 'above')} {threshold:.4g}"
+    said = f"the {end} end {found:z.4g} is {limit.get((bound, met), 'above')} {threshold:.4g}"
     said += f" ({origin})" if origin else ""
     if met and threshold >= 0 and _slight(number, least):
         met = False
-        said += f", but it {OUTCOMES['slight']} ({number.value:.4g}; {least:g} would)"
+        said += f", but it {OUTCOMES['slight']} ({number.value:z.4g}; {least:g} would)"
     return RequirementOutcome(number=number, bound=bound, threshold=threshold, met=met, why=said)
 
 

@@ -34,7 +34,7 @@ class TaskAnswer:
         among: Of how many values of a dimension or places in the model the number is the highest.
         tied: How many of these cannot be told from the highest, itself among them.
         layers: Where in the model the task is encoded; None where the number is of no layer.
-        cues: What local cues reach and the paired difference to it, of a probe about tokens; else None. They
+        cues: What local cues reach and the paired difference to it, of a number about tokens; else None. They
             take no part in the verdict.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 
@@ -78,13 +79,15 @@ def _aliases(run: RunData) -> list[str]:
     rows = run.scores(
         metrics=["aliases", "share_several_aliases"], where=dimensions_are({"names": "aliased"}), lens=LENS
     )
-    found = {(row["language"], row["metric"]): row for row in rows.iter_rows(named=True)}
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows.iter_rows(named=True):
+        found.setdefault(row["language"], {})[row["metric"]] = row
     return [
-        f"A name of the cloze queries that is called under an alias has {number(row['value'])} of them on "
-        f"average, and {number(100 * found[language, 'share_several_aliases']['value'], 1)} % have several "
-        f"({counted(row['n'], 'name')} in {spelled(language)})."
-        for (language, metric), row in sorted(found.items())
-        if metric == "aliases"
+        f"A name of the cloze queries that is called under an alias has {number(both['aliases']['value'])} of them "
+        f"on average, and {number(100 * both['share_several_aliases']['value'], 1)} % have several "
+        f"({counted(both['aliases']['n'], 'name')} in {spelled(language)})."
+        for language, both in sorted(found.items())
+        if len(both) > 1
     ]
 
 

@@ -78,7 +78,7 @@ class Origin:
             charts=charts,
             table=_table(pl.concat([rows, gaps]), held.unit),
             notes=[
-                f"Pairs are of tags with at least {MIN_COUNT} on each side, {_TAGS_SHOWN} a model.",
+                f"Pairs are of tags with at least {MIN_COUNT} on each side, {_TAGS_SHOWN} of each model.",
                 *held.notes,
                 *first_notes(run),
             ],

@@ -84,7 +84,8 @@ TRIPLE = re.compile(r"([-+−]?\d[\d,]*(?:\.\d+)?) \[([-+−]?\d[\d,]*(?:\.\d+)?
 
 
 def find_slips(text: str) -> Iterator[str]:
-    """Slips of the pen in a text."""
+    """Find slips of the pen in a text, apart from the code that it quotes."""
+    text = re.sub("“[^”]+”", "“code”", text)
     for name, pattern in SLIPS.items():
         if (found := pattern.search(text)) is not None:
             yield f"{name}: {found[0]!r}"

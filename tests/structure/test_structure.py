@@ -32,7 +32,7 @@ def test_a_module_holds_one_concept(module: Path) -> None:
 @pytest.mark.parametrize("folder", [path.parent for path in ROOT.glob("languages/*/language.toml")])
 def test_what_is_said_of_one_language_is_little(folder: Path) -> None:
     files = [path for path in folder.iterdir() if path.is_file()]
-    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) <= 1_200
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) <= 1_250
 
 
 @pytest.mark.parametrize(

@@ -96,8 +96,8 @@ class CardEntry(_Plain):
     difference: CardNumber | None = Field(description="the paired difference of both, where they were paired")
     local_cues: CardNumber | None = Field(
         default=None,
-        description="what the word itself and its neighbours tell, of a number about tokens; it takes no part "
-        "in the verdict",
+        description="what the word itself and its neighbours tell, of a number about tokens; it takes no "
+        "part in the verdict",
     )
     cues_difference: CardNumber | None = Field(
         default=None, description="the paired difference of the number and `local_cues`"

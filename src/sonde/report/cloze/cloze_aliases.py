@@ -83,8 +83,8 @@ def _aliases(run: RunData) -> list[str]:
     for row in rows.iter_rows(named=True):
         found.setdefault(row["language"], {})[row["metric"]] = row
     return [
-        f"A name of the cloze queries that is called under an alias has {number(both['aliases']['value'])} of them "
-        f"on average, and {number(100 * both['share_several_aliases']['value'], 1)} % have several "
+        f"A name of the cloze queries that is called under an alias has {number(both['aliases']['value'])} "
+        f"of them on average, and {number(100 * both['share_several_aliases']['value'], 1)} % have several "
         f"({counted(both['aliases']['n'], 'name')} in {spelled(language)})."
         for language, both in sorted(found.items())
         if len(both) > 1

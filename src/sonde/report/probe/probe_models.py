@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -144,11 +144,11 @@ def _over(grid: Grid, model: str, baseline: str, task: str) -> float | None:
     return 100 * (own - floor) / (1 - floor)
 
 
-def _describe_few(rows: pl.DataFrame, tasks: int) -> str:
-    """Say why no model is ahead where no task allows a verdict, with the estimates of the first task."""
-    first = rows.filter(pl.col("task") == rows["task"][0]).to_dicts()
+def _describe_few(rows: pl.DataFrame, tasks: Sequence[str]) -> str:
+    """Say why no model is ahead where no task allows a verdict, with the estimates of the first of them."""
+    first = rows.filter(pl.col("task") == tasks[0]).to_dicts()
     shown = join_names([f"{row['shown']} {with_interval(row, 100, 1)} %" for row in first])
-    which = f"Too little data on which model is ahead in {counted(tasks, 'task')}"
+    which = f"Too little data on which model is ahead in {counted(len(tasks), 'task')}"
     return f"{which} ({why_no_verdict(first[0])}): {label_of(first[0]['task'])} {shown}."
 
 
@@ -167,12 +167,12 @@ def _answer(language: str, rows: pl.DataFrame, grid: Grid, *, several: bool) -> 
             leads.append(found.detectable)
     lead = in_brackets(would_be_found(max(leads, default=math.nan), 100, 1, " points"))
     said = [f"{model} in {times}" for model, times in sorted(ahead.items(), key=lambda one: -one[1]) if times]
-    few = sum(
-        all(map(why_no_verdict, part.to_dicts()))
-        for (task,), part in rows.partition_by("task", as_dict=True).items()
-        if task in compared
-    )
-    rest = len(compared) - sum(ahead.values()) - few
+    few = [
+        task
+        for (task,), part in rows.partition_by("task", as_dict=True, maintain_order=True).items()
+        if task in compared and all(map(why_no_verdict, part.to_dicts()))
+    ]
+    rest = len(compared) - sum(ahead.values()) - len(few)
     if said:
         told = f"surely ahead of all others are {', '.join(said)} of {counted(len(compared), 'task')}"
         told += f"; in {rest} none is surely ahead{lead}" if rest else ""
@@ -181,7 +181,7 @@ def _answer(language: str, rows: pl.DataFrame, grid: Grid, *, several: bool) -> 
         told = f"none is surely ahead of all others in {tasks}{lead}"
     else:
         return f"{f'{language}: ' if several else ''}{_describe_few(rows, few)}"
-    told += f"; {TOO_LITTLE} in {few}" if few else ""
+    told += f"; {TOO_LITTLE} in {len(few)}" if few else ""
     start = f"{language}: of" if several else "Of"
     return f"{start} {len(grid)} models, {told}."
 

@@ -11,6 +11,7 @@ from sonde.report._shared.numbers import count, spelled, with_interval
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
 from sonde.results.observations import FIRST, FIRST_PART, OBSERVATIONS_SCHEMA, SHARED_TOKENS
+from sonde.results.words import standing
 
 LENS = "surprisal"
 
@@ -123,7 +124,8 @@ def first_notes(run: RunData) -> list[str]:
     """What stands below a table of slices: how many subwords are in none of them, and what these cost."""
     return [
         f"{row['shown']}, {spelled(row['language'])}: the subword that begins a text, before which the model "
-        f"has nothing of it, is in no row; these {count(row['n'])} cost {with_interval(row)} bits each."
+        f"has nothing of it, is in no row; the mean of {count(row['n'])} is {with_interval(row)} "
+        f"bits{standing(row)}."
         for row in first_rows(run).sort("shown", "language").iter_rows(named=True)
     ]
 

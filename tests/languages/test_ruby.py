@@ -361,4 +361,4 @@ def test_broken_code_is_told(text: str, check: Check) -> None:
 
 def test_ruby_is_small() -> None:
     folder = Path(ruby.__file__).parent
-    assert sum(len(file.read_text().splitlines()) for file in folder.glob("*.*")) <= 700
+    assert sum(len(file.read_text().splitlines()) for file in folder.glob("*.*")) <= 750

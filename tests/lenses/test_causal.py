@@ -271,7 +271,7 @@ def test_what_costs_as_much_as_something_as_wide_lies_between(tmp_path: Path) ->
     assert one.bits["ci_low"] > 0.25 * one.before["value"]
     said = lead("planted", [one])
     assert said.startswith("planted neither surely uses nor merely holds what identifiers name: erasing")
-    assert "not surely more than directions as wide," in said
+    assert "of surprisal, less than directions as wide," in said
 
 
 def coins(items: list[Prepared], seed: int) -> dict[str, pl.DataFrame]:

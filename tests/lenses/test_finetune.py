@@ -127,7 +127,7 @@ def test_every_arm_answers_to_every_test_example(finished: Path, rows: pl.DataFr
             told = part.join(asked, on="example_id", suffix="_asked")
             assert told["label"].to_list() == told["label_asked"].to_list()
             assert told["cluster"].to_list() == told["cluster_asked"].to_list()
-        assert mine.select("method", "seed", "baseline").n_unique() == 4 + 6
+        assert mine.select("method", "seed", "baseline").n_unique() == 4 + 7
     tuned = rows.filter(pl.col("probability").is_not_null())
     assert tuned["probability"].list.sum().to_list() == pytest.approx([1.0] * tuned.height, abs=1e-5)
 

@@ -66,7 +66,7 @@ def test_a_run_prints_what_may_want_more_and_what_collapsed() -> None:
     assert list(enough_lines(scores_frame(listed))) == [
         "wrong_operator, m: pretrained may want more: best after its last epoch in 2 of 3 trainings; "
         "scratch was trained enough",
-        "wrong_operator, m: gave one answer to everything (collapsed): scratch in 1 of 1 trainings",
+        "wrong_operator, m: gave one answer to everything (collapsed): scratch in 1 of 1 training",
     ]
     assert list(LENS.headline(scores_frame(listed)))[-2:] == list(enough_lines(scores_frame(listed)))
 

@@ -343,4 +343,4 @@ def test_javascript_is_small() -> None:
     files = [file for file in folder.glob("*.*") if file.stem != "imports"]
     lines = [line for file in files for line in file.read_text().splitlines()]
     # The names of what every file sees are data, some seven a line.
-    assert len(lines) - len(LANGUAGES.load("javascript").builtins) // 7 <= 720
+    assert len(lines) - len(LANGUAGES.load("javascript").builtins) // 7 <= 750

@@ -10,14 +10,6 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy.stats import binom, t
-from tests.report import (
-    test_any_lens,
-    test_attention_sections,
-    test_cloze_sections,
-    test_finetune_sections,
-    test_probe_sections,
-    test_prompted,
-)
 from tests.report.extreme_words import (
     IDIOMS,
     REVIEWED,
@@ -28,14 +20,16 @@ from tests.report.extreme_words import (
     sentences,
 )
 from tests.report.extreme_words import texts as every_text
-from tests.report.synthetic import Source, write_run
+from tests.report.generated_scores import SCORES as EVERY
+from tests.report.generated_scores import write_scores
+from tests.report.synthetic import Source
 
 from sonde.experiments.headline import headline
 from sonde.lenses import LENSES
 from sonde.report import PLOTS, RunData, draw
 from sonde.report._shared.task_answers import task_answers
 from sonde.report._shared.title import first_screen, titles
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score
 from sonde.store.rundir import RunDirectory
 
 DRAWS = 6
@@ -54,73 +48,10 @@ CLAUSES = re.compile(
 )
 
 
-def _preferences() -> list[Score]:
-    """Minimal pairs: three faults, each beside a control."""
-    found: list[Score] = []
-    for task in ("variable_misuse", "wrong_operator", "swapped_operands"):
-        for metric, more in (
-            ("preferred", {}),
-            ("preferred", {"control": "ngram"}),
-            ("gain", {"of_metric": "preferred", "compared_to": "ngram"}),
-        ):
-            found.append(
-                Score(
-                    model="org/one",
-                    lens="surprisal",
-                    task=task,
-                    language="python",
-                    metric=metric,
-                    value=0.5,
-                    n=400,
-                    n_clusters=30,
-                    ci_low=0.4,
-                    ci_high=0.6,
-                    **more,
-                )
-            )
-    return found
-
-
-def _prompted() -> list[Score]:
-    score = test_prompted.score
-    found = [score((), "p_at_k", 0.25, k) for k in (1, 20)]
-    found += [score((), "p_at_k", 0.5, 20, "generative_lenient")]
-    return [*found, score((), "share_refused", 0.4), score((), "share_unread", 0.1)]
-
-
-def _of_any_lens() -> list[Score]:
-    by_layer = [test_any_lens.row(layer=layer) for layer in range(5)]
-    by_value = [test_any_lens.row(0.5, ("depth", str(depth)), lens="other") for depth in range(6)]
-    return [*by_layer, *by_value]
-
-
 SCORES: dict[str, Callable[[], list[Score]]] = {
-    "attention": lambda: _of_models(test_attention_sections.scores_of, test_attention_sections.MODELS),
-    "cloze": lambda: _of_models(
-        lambda name: test_cloze_sections.scores_of(name, 0.2), test_cloze_sections.MODELS
-    ),
-    "finetune": test_finetune_sections.scores,
-    "probe": lambda: _of_models(test_probe_sections.scores_of, test_probe_sections.MODELS),
-    "prompting": _prompted,
-    "surprisal": _preferences,
-    "any": _of_any_lens,
+    name: build for name, build in EVERY.items() if name not in ELSEWHERE
 }
 """Scores with the rows that each lens writes, by lens; ``any`` is of lenses that a user hands in."""
-
-
-def _of_models(build: Callable[[str], list[Score]], models: object) -> list[Score]:
-    return [score for model in models for score in build(model)]  # type: ignore[attr-defined]
-
-
-def _write(folder: Path, lens: str, sources: list[Source]) -> pl.DataFrame:
-    """A run folder of the lens; surprisal has real observations, whose scores stand beside those of pairs."""
-    found = SCORES[lens]()
-    models = dict.fromkeys((score.model for score in found), 1.0)
-    write_run(folder, sources[::4] if lens == "surprisal" else [], models)
-    scores = scores_frame(found)
-    if lens == "surprisal":
-        scores = pl.concat([pl.read_parquet(RunDirectory(folder).scores), scores])
-    return scores
 
 
 def noise(scores: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
@@ -183,7 +114,7 @@ def test_every_lens_is_looked_at() -> None:
 def test_numbers_that_are_equal_name_no_extreme(lens: str, tmp_path: Path, sources: list[Source]) -> None:
     rng = np.random.default_rng([len(lens), 7])
     folder = tmp_path / "run"
-    scores = _write(folder, lens, sources)
+    scores = write_scores(folder, lens, sources)
     told, untold = [], 0
     for _ in range(DRAWS):
         noise(scores, rng).write_parquet(RunDirectory(folder).scores)
@@ -197,7 +128,7 @@ def test_numbers_that_are_equal_name_no_extreme(lens: str, tmp_path: Path, sourc
 
 def test_one_that_is_far_ahead_is_named(tmp_path: Path, sources: list[Source]) -> None:
     folder = tmp_path / "run"
-    scores = noise(_write(folder, "surprisal", sources), np.random.default_rng(3))
+    scores = noise(write_scores(folder, "surprisal", sources), np.random.default_rng(3))
     is_call = pl.col("dimensions").list.eval(pl.element().struct.field("value")).list.first() == "call"
     ends = [pl.when(is_call).then(pl.col(end) + 1.0).otherwise(end) for end in ("value", "ci_low", "ci_high")]
     scores.with_columns(ends).write_parquet(RunDirectory(folder).scores)

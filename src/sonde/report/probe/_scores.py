@@ -10,6 +10,7 @@ import polars as pl
 from sonde.report._shared.asked import family_of, label_of
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import dimensions_are
+from sonde.results.formats import PERCENT
 from sonde.results.layers import LayerAccount, account_layers
 from sonde.results.local_cues import CUES_GAIN, cues_by_key
 from sonde.results.tables import Column
@@ -35,6 +36,9 @@ CONSTRUCTS: Mapping[str, tuple[str, ...]] = {
 """Classes of tokens, with the constructs of all languages that they stand in; others stand in too many."""
 
 KEY = ("model", "task", "language")
+
+SURFACE = Column(title="Surface, %", value="surface", format=PERCENT, help="The accuracy of that guess.")
+"""The accuracy of the best surface, behind the column that names it."""
 
 ENCODED = Column(
     title="Encoded",

@@ -20,6 +20,7 @@ from sonde.report.probe._scores import (
     ENCODED,
     KEY,
     LENS,
+    SURFACE,
     accounts,
     beside,
     by_key,
@@ -302,7 +303,7 @@ def _table(rows: pl.DataFrame, found: Accounts, random: Rows, run: RunData) -> T
                 value=lambda row: row["surface"] and row["surface"]["control"].replace("_", " "),
                 help="The best guess from the text alone, without a model.",
             ),
-            Column(title="Surface, %", value="surface", format=PERCENT, help="The accuracy of that guess."),
+            SURFACE,
             *estimate(
                 "Gain, points",
                 1,

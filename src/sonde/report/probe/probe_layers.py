@@ -12,9 +12,9 @@ from sonde.report._shared.asked import label_of, ordered
 from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report.probe._scores import ENCODED, KEY, LENS, accounts, headline, whose
+from sonde.report.probe._scores import ENCODED, KEY, LENS, SURFACE, accounts, headline, whose
 from sonde.results.extremes import list_layers
-from sonde.results.formats import COUNT, PERCENT
+from sonde.results.formats import COUNT
 from sonde.results.layers import STATUSES, THIRDS, LayerAccount, LayerScore
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
 
@@ -192,7 +192,7 @@ def _table(rows: list[dict[str, Any]], found: Mapping[tuple[str, ...], LayerAcco
                 value=lambda row: row["surface"] and row["surface"]["control"].replace("_", " "),
                 help="The best guess from the text alone on validation, without a model.",
             ),
-            Column(title="Surface, %", value="surface", format=PERCENT, help="The accuracy of that guess."),
+            SURFACE,
             *estimate("Gain, points", 1, 100, key="gain", interval="Interval of the gain"),
             *estimate(
                 "Against the chosen, points",

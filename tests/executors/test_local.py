@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -136,13 +136,26 @@ def test_a_worker_that_dies_while_it_sends_its_result_is_one_line_and_no_wait(
     "place", ["multiprocessing.popen_spawn_posix.Popen", "multiprocessing.queues.SimpleQueue"]
 )
 def test_processes_that_cannot_start_are_one_line(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_arguments: object, **_named: object) -> None:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(f"{place}.__init__", fails)
+    monkeypatch.setattr(f"{place}.__init__", refuses(OSError(errno.EMFILE, "Too many open files")))
     told = "cannot start 2 worker processes: Too many open files; .* with fewer --workers"
     with pytest.raises(SondeError, match=told):
         list(EXECUTORS.load("local").map(math.factorial, [1, 2], workers=2))
+
+
+def test_a_worker_that_dies_while_another_starts_is_a_dead_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool closes its pipes when a worker dies, even while it hands them to the next."""
+    monkeypatch.setattr(
+        "multiprocessing.popen_spawn_posix.Popen.__init__", refuses(OSError("handle is closed"))
+    )
+    with pytest.raises(SondeError, match="worker process of 2 died"):
+        list(EXECUTORS.load("local").map(math.factorial, [1, 2], workers=2))
+
+
+def refuses(error: OSError) -> Callable[..., None]:
+    def fails(*_arguments: object, **_named: object) -> None:
+        raise error
+
+    return fails
 
 
 def test_maps_within_share_their_processes_and_nothing_is_left_of_them() -> None:

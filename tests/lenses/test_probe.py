@@ -207,7 +207,7 @@ def test_the_headline_is_the_paired_gain_over_the_surface_baseline_that_validati
     # On what is tested another one is the best.
     assert told[gain["control"]] < max(value for name, value in told.items() if name)
     rests, line = LENSES.load("probe").headline(table)
-    assert "1 task tested on the test part of their split, 8 to 8 effective clusters" in rests
+    assert "1 task tested on the test part of their split, 8 effective clusters a task" in rests
     assert rests.endswith("allows a verdict in 0")
     assert line.startswith("task (python), m: accuracy") and f"points over {gain['control']}" in line
 
@@ -630,7 +630,7 @@ def test_the_headline_says_what_the_word_and_its_neighbours_tell(decided: bool) 
     assert (
         f"; read from the states with {100 * best['value']:.1f} %, from the word and its neighbours" in line
     )
-    assert line.endswith(f"with {figures(cues, 100)} %: {words}, {figures(gain, 100, sign='+')} points")
+    assert f" with {figures(cues, 100)} %: {words}, {figures(gain, 100, sign='+')} points; encoded: " in line
     few = table.with_columns(effective_clusters=pl.lit(3.0))
     assert "%: too little data, " in [*LENSES.load("probe").headline(few)][1]
     level = pl.when(pl.col("metric") == "cues_gain")
@@ -638,5 +638,5 @@ def test_the_headline_says_what_the_word_and_its_neighbours_tell(decided: bool) 
         ci_low=level.then(pl.lit(-0.2)).otherwise("ci_low"),
         ci_high=level.then(pl.lit(0.2)).otherwise("ci_high"),
     )
-    assert "%: cannot be told, " in [*LENSES.load("probe").headline(wide)][1]
+    assert "%: no difference found, " in [*LENSES.load("probe").headline(wide)][1]
     assert "read from" not in [*LENSES.load("probe").headline(without_cues(table))][1]

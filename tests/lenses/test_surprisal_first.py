@@ -220,7 +220,7 @@ def test_sections_that_rank_say_what_is_in_no_row(folder: Path, section: ModuleT
         (pl.col("slice") == "text=first") & (pl.col("metric") == "bits")
     )
     (note,) = [note for note in figure.notes if "begins a text" in note]
-    assert f"these {number['n'].item()} cost {number['value'].item():.2f} " in note
+    assert f"; the mean of {number['n'].item()} is {number['value'].item():.2f} " in note
 
 
 def test_frequencies_and_quantiles_keep_it_apart_too(folder: Path) -> None:

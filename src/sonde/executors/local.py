@@ -50,11 +50,16 @@ def _starts_processes(workers: int) -> Generator[None]:
 
     Raises:
         SondeError: The system gives this user no more processes, open files or memory.
+        BrokenProcessPool: A worker died while another one was started, and took the pipes with it.
     """
     try:
         with safe_children():
             yield
     except OSError as error:
+        # What the system refuses has a number; a pipe that the pool closed meanwhile ("handle is closed")
+        # has none.
+        if error.errno is None:
+            raise BrokenProcessPool(str(error)) from error
         raise SondeError(
             f"cannot start {workers} worker processes: {error.strerror or error}; finished parts are kept, "
             "run the same command again with fewer --workers, or raise the limit (see `ulimit -a`)"

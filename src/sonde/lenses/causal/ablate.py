@@ -172,6 +172,9 @@ def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
     given = scoring.observations.filter((pl.col("what") == "head") & pl.col("item_id").is_in(train)).collect()
     if edges.is_empty() or given.is_empty():
         return
+    # Which vectors are kept hangs on the places alone, not on the order in which functions were read.
+    places = given.select("item_id", "start").iter_rows()
+    given = given[np.argsort([unit_hash("kept", item, at) for item, at in places])]
     count = int(given["n"][0])
     states = states_of(given)
     outputs = states.reshape(*states.shape[:2], count, -1)

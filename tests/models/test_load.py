@@ -91,6 +91,17 @@ def test_an_encoder_decoder_is_not_taken_for_the_decoder_in_it():
     assert _family_of(ModelSpec(name="m"), part)[0] == "decoder"
 
 
+@pytest.mark.parametrize("model_type", ["t5", "mt5", "umt5"])
+def test_the_encoder_of_an_encoder_decoder_alone_is_refused_as_one_half(model_type):
+    from transformers import AutoConfig
+
+    from sonde.models._load import _family_of
+
+    half = AutoConfig.for_model(model_type, is_encoder_decoder=False, architectures=["T5EncoderModel"])
+    with pytest.raises(InputError, match=f"one half of an encoder-decoder of type '{model_type}'"):
+        _family_of(ModelSpec(name="m"), half)
+
+
 @pytest.mark.parametrize(
     ("special", "expected"),
     [

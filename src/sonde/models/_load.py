@@ -224,6 +224,12 @@ def _family_of(spec: ModelSpec, config: Any) -> tuple[str, Family]:
         family = FAMILIES.load(name)
         if family.matches(config):
             return name, family
+    types = (getattr(FAMILIES.load(name), "model_types", None) or () for name in named)
+    if any(config.model_type in one for one in types):
+        raise InputError(
+            f"model {spec.name!r}: its config.json describes one half of an encoder-decoder of type "
+            f"{config.model_type!r}, which is read whole; name the checkpoint that has both"
+        )
     raise InputError(
         f"model {spec.name!r}: type {config.model_type!r} is neither a causal, a masked nor a known "
         "encoder-decoder language model"

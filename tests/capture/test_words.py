@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sonde.base.errors import CaptureError, InputError
 from sonde.capture import attention
-from sonde.capture.forward import observe
+from sonde.capture.forward import observe, observe_lenses
 from sonde.capture.requests import (
     NEVER,
     AttentionRows,
@@ -204,6 +204,38 @@ def test_ranks_equal_loops_over_eager_attention(
     captures = list(observe(loaded, items, [Pass(Plain(), (request,))]))
     for item, word, capture in zip(items, words, captures, strict=True):
         check(loaded, item, word, capture)
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "gpt2", "bart", "t5"])
+def test_lenses_look_up_words_of_their_own_in_one_forward(name: str, tiny: Tiny, prepare: Prepare) -> None:
+    loaded = tiny(name)
+    items = [prepare(text) for text in TEXTS]
+    asked = {
+        f"{seed} {rules}": (rules, seed, items[seed % 2 :])
+        for seed in range(3)
+        for rules in (*RULES, CORRECTED)
+    }
+    words = {
+        lens: {one.item.item_id: words_of(len(one.alignment.subwords), seed, rules) for one in read}
+        for lens, (rules, seed, read) in asked.items()
+    }
+    passes = {lens: [Pass(Plain(), (WordAttention(held),))] for lens, held in words.items()}
+    for seen in observe_lenses(loaded, items, passes):
+        item = seen.prepared.item.item_id
+        assert seen.inputs == 1
+        for lens, held in words.items():
+            assert len(seen.captures[lens]) == (item in held)
+            for capture in seen.captures[lens]:
+                check(loaded, seen.prepared, held[item], capture)
+
+
+def test_one_lens_looks_words_of_an_input_up_once(tiny: Tiny, prepare: Prepare) -> None:
+    item = prepare(TEXTS[0])
+    twice = [
+        WordAttention({item.item.item_id: words_of(len(item.alignment.subwords), seed)}) for seed in (0, 1)
+    ]
+    with pytest.raises(InputError, match="ask for them in one"):
+        list(observe(tiny("bert"), [item], [Pass(Plain(), (one,)) for one in twice]))
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "bart"])

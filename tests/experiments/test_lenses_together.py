@@ -13,18 +13,29 @@ import sonde
 from sonde.base.options import Option
 from sonde.experiments import Experiment
 from sonde.experiments.choices import lens_choices
+from sonde.lenses import LENSES
 from sonde.report import RunData, build_report
-from tests.experiments.conftest import save_decoder
 from tests.experiments.test_causal_runs import code as code
+from tests.experiments.test_causal_runs import save
 
 OPTIONS: Mapping[str, Mapping[str, Option]] = {
-    "causal": {"methods": "erase", "draws": 1, "items": 20},
+    "causal": {
+        "methods": "erase,ablate,patch",
+        "draws": 1,
+        "items": 20,
+        "patched_cells": 4,
+        "drawn_cells": 2,
+    },
+    "cloze": {"candidates": 3, "scope": "all", "templates": "import", "frames": 0},
     "probe": {"controls": False, "curves": False},
     "finetune": {"epochs": 1, "length": 64, "cut": "keep", "methods": "pretrained,bag_of_tokens"},
     "surprisal": {"pairs": "wrong_operator"},
 }
+"""Options by which a lens takes seconds; prompting asks a server, so that it shares nothing."""
 TASKS = {
-    "causal": ("idn",),
+    "attention": (),
+    "causal": ("idn", "syntax_relations"),
+    "cloze": ("api_cloze",),
     "probe": ("idn", "wrong_operator"),
     "finetune": ("wrong_operator",),
     "surprisal": (),
@@ -38,14 +49,26 @@ def asked(*lenses: str) -> Experiment:
         models=("sonde/mini-decoder",),
         lenses=lenses,
         tasks=tuple(tasks),
-        options={lens: OPTIONS[lens] for lens in lenses},
+        options={lens: OPTIONS[lens] for lens in lenses if lens in OPTIONS},
     )
 
 
+def test_every_lens_is_asked() -> None:
+    assert {*TASKS, "prompting"} == set(LENSES.names())
+
+
 def test_each_way_to_ask_a_task_has_tables_of_its_own() -> None:
-    found = {one.name: one.labels for one in lens_choices(asked("causal", "probe", "finetune", "surprisal"))}
-    assert found == {"causal": "", "probe": "probe", "finetune": "", "surprisal": "surprisal"}
+    found = {one.name: one.labels for one in lens_choices(asked(*TASKS))}
+    assert found == dict.fromkeys(TASKS, "") | {"probe": "probe", "surprisal": "surprisal"}
     assert {one.labels for lens in TASKS for one in lens_choices(asked(lens))} == {""}
+
+
+@pytest.mark.parametrize("lens", [name for name in LENSES.names() if not LENSES.load(name).takes])
+def test_a_lens_may_be_asked_for_the_tasks_that_are_its_own(lens: str) -> None:
+    tasks = LENSES.load(lens).tasks
+    for task in tasks:
+        named = Experiment(models=("sonde/mini-decoder",), lenses=(lens,), tasks=(task,))
+        assert [one.tasks for one in lens_choices(named)] == [tuple(tasks)]
 
 
 def test_names_of_tables_are_no_part_of_what_is_observed() -> None:
@@ -54,8 +77,9 @@ def test_names_of_tables_are_no_part_of_what_is_observed() -> None:
 
 
 @pytest.mark.slow
-def test_lenses_together_give_what_each_gives_alone(code: Path, tmp_path: Path) -> None:
-    model = save_decoder(tmp_path / "model", context=512)
+@pytest.mark.parametrize("kind", ["decoder", "encoder"])
+def test_lenses_together_give_what_each_gives_alone(kind: str, code: Path, tmp_path: Path) -> None:
+    model = save(kind, tmp_path / "model", code)
 
     def ran(*lenses: str) -> sonde.Run:
         return sonde.run(
@@ -65,7 +89,7 @@ def test_lenses_together_give_what_each_gives_alone(code: Path, tmp_path: Path) 
             corpora=f"local:{code}",
             limit=60,
             output=tmp_path / "-".join(lenses),
-            options={lens: OPTIONS[lens] for lens in lenses},
+            options={lens: OPTIONS[lens] for lens in lenses if lens in OPTIONS},
             include_seen=True,
             workers=1,
         )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from sonde.capture.layers import ScoredLayers
-from sonde.capture.requests import ItemCapture, ScoredAnswers, ScoredSubwords, WordRanks
+from sonde.capture.requests import ScoredAnswers, ScoredSubwords, WordRanks
 from sonde.capture.row import Row
-from sonde.capture.union import MergedRequests
+from sonde.capture.union import MergedRequests, UnitedCapture
 from sonde.models import SpecialTokens
 
 
@@ -24,7 +24,7 @@ class RowResult:
         sums: Hidden states of the wanted layers, summed over each of the row's `segments`.
         heads: What heads of the wanted layers give, summed over each of the row's `head_segments`.
         attention: Attention of the wanted layers, for the row's `queries`.
-        words: Ranks of words by side; empty where none were looked up.
+        words: For each lookup of words that is wanted, ranks by side; empty where none were looked up.
         answers: Ranks of texts at the row's targets.
         layers: Scores of some of the row's targets from every layer.
     """
@@ -33,7 +33,7 @@ class RowResult:
     sums: Float[np.ndarray, "layer segment d_model"] | None = None
     heads: Float[np.ndarray, "layer segment width"] | None = None
     attention: Float[np.ndarray, "layer head row token"] | None = None
-    words: Mapping[str, WordRanks] = field(default_factory=dict)
+    words: tuple[Mapping[str, WordRanks], ...] = ()
     answers: ScoredAnswers | None = None
     layers: ScoredLayers | None = None
 
@@ -131,7 +131,7 @@ class Collector:
         self._sums = _Sums()
         self._heads = _Sums()
         self._rows: Float[np.ndarray, "layer head row subword"] | None = None
-        self._words: Mapping[str, WordRanks] = {}
+        self._words: tuple[Mapping[str, WordRanks], ...] = ()
         self._layers: list[ScoredLayers] = []
         self._answers: ScoredAnswers | None = None
         if wanted.answers is not None:
@@ -154,7 +154,7 @@ class Collector:
             for name in ("nats", "rank", "shared_nats", "shared_rank"):
                 getattr(self._answers, name)[row.target] = getattr(result.answers, name)
 
-    def finish(self) -> ItemCapture:
+    def finish(self) -> UnitedCapture:
         """The capture, after the last window."""
         states: dict[str, Float[np.ndarray, ...]] = {}
         means, heads = self._sums.means(), self._heads.means()
@@ -166,13 +166,13 @@ class Collector:
                 at += width
         if heads is not None:
             heads = heads.reshape(*heads.shape[:2], self._head_count, -1)
-        return ItemCapture(
+        return UnitedCapture(
             self._item_id,
             scores=self._scores,
             states=states,
             heads=heads,
             rows=self._rows,
-            words=self._words,
+            word_ranks=self._words,
             answers=self._answers,
             layers=_joined(self._layers),
         )

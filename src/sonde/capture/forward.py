@@ -20,7 +20,7 @@ from sonde.capture.rows import RowCutter
 from sonde.capture.runner import Runner
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.sharing import shared_batches
-from sonde.capture.union import Input, unite
+from sonde.capture.union import Input, UnitedCapture, unite
 from sonde.models import LoadedModel
 
 _CPU_BLOCK, _ACCELERATOR_BLOCK = 256, 1024
@@ -173,9 +173,9 @@ def _patched(
 
 def _answerable(asked: Input, prepared: Prepared, cutter: RowCutter) -> Input:
     """An input without the lookups of words where it is cut into windows: attention ends at their borders."""
-    if asked.wanted.words is None or cutter.fits(prepared, asked.shape.start):
+    if not asked.wanted.words or cutter.fits(prepared, asked.shape.start):
         return asked
-    return replace(asked, wanted=replace(asked.wanted, words=None))
+    return replace(asked, wanted=replace(asked.wanted, words=()))
 
 
 def _capture(
@@ -186,7 +186,7 @@ def _capture(
     cutter: RowCutter,
     settings: CaptureSettings,
     held: Set[str],
-) -> tuple[dict[int, ItemCapture], int, dict[int, str]]:
+) -> tuple[dict[int, UnitedCapture], int, dict[int, str]]:
     """Forward all rows and put the windows of each input together.
 
     Returns:

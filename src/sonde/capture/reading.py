@@ -11,7 +11,7 @@ from sonde.base.errors import CaptureError
 from sonde.capture.attention import SIDES, AttentionReader, RowReader
 from sonde.capture.batches import pad
 from sonde.capture.collect import queries
-from sonde.capture.requests import RankRules, WordRanks
+from sonde.capture.requests import WordLookups, WordRanks
 from sonde.capture.row import Row
 from sonde.capture.states import chosen
 from sonde.capture.transfer import Download, Fetched, Sent, Upload
@@ -30,7 +30,8 @@ class Readers:
 
     Attributes:
         rows: Reads chosen rows, once the upload was sent; None where no row is asked for.
-        words: Read ranks of words.
+        words: Read ranks of words, each those of one lookup a row: the first that a row is asked for, the
+            second, and so on.
     """
 
     def __init__(
@@ -47,11 +48,19 @@ class Readers:
         if any(len(one) for one in columns):
             self._columns = upload.add(pad(columns, 0))
         self.words: list[WordReader] = []
+        self._places: list[int] = []
         sides = SIDES if kind == "encoder-decoder" else (kind,)
-        for rules in dict.fromkeys(one.words.rules for one in wanted if one.words is not None):
-            for side in sides:
-                asked = [_asked(row, one, side, kind, rules) for row, one in zip(batch, wanted, strict=True)]
-                self.words.append(WordReader(side, asked, rules, side == "decoder", upload))
+        for place in range(max((len(one.words) for one in wanted), default=0)):
+            there = [one.words[place] if place < len(one.words) else None for one in wanted]
+            for rules in dict.fromkeys(words.rules for words in there if words is not None):
+                own = [words if words is not None and words.rules == rules else None for words in there]
+                for side in sides:
+                    asked = [
+                        None if words is None else _asked(row, words, side, kind)
+                        for row, words in zip(batch, own, strict=True)
+                    ]
+                    self.words.append(WordReader(side, asked, rules, side == "decoder", upload))
+                    self._places.append(place)
 
     def begin(self) -> list[AttentionReader]:
         """Every reader of the batch, once the upload was sent."""
@@ -89,8 +98,8 @@ class Readers:
             found.append(np.stack(rows) if rows else None)
         return found
 
-    def ranks(self, where: str) -> list[Mapping[str, WordRanks]]:
-        """Ranks of words of each row by side, once they were fetched.
+    def ranks(self, where: str) -> list[tuple[Mapping[str, WordRanks], ...]]:
+        """Ranks of words of each row, for each of its lookups by side, once they were fetched.
 
         Args:
             where: What to call the batch if its attention is broken.
@@ -98,26 +107,24 @@ class Readers:
         Raises:
             CaptureError: The attention is not finite.
         """
-        found: list[dict[str, WordRanks]] = []
-        for reader in self.words:
+        found: list[list[dict[str, WordRanks]]] = []
+        for place, reader in zip(self._places, self.words, strict=True):
             if not reader.finite:
                 raise CaptureError(f"{where}: attention is not finite; the model is broken")
             results = reader.results()
-            found = found or [{} for _ in results]
+            found = found or [[{} for _ in range(self._places[-1] + 1)] for _ in results]
             for into, one in zip(found, results, strict=True):
                 if one is not None:
-                    into[reader.side] = one
-        return list(found)
+                    into[place][reader.side] = one
+        return [tuple(one) for one in found]
 
 
-def _asked(row: Row, wanted: MergedRequests, side: str, kind: str, rules: RankRules) -> RowWords | None:
-    if wanted.words is None or wanted.words.rules != rules:
-        return None
+def _asked(row: Row, words: WordLookups, side: str, kind: str) -> RowWords:
     # The decoder of an encoder-decoder reads its start token and then the item.
     starts = {"encoder": -row.origin, "decoder": 1 if kind == "encoder-decoder" else -row.origin, "cross": 1}
     query = starts[side]
     key = starts["encoder"] if side == "cross" else query
-    lookups = wanted.words.behind if side == "decoder" else wanted.words.ahead
+    lookups = words.behind if side == "decoder" else words.ahead
     # What only stands before it is seen by a decoder's word, so no separator behind the text.
     behind = (0, 0) if side == "decoder" else (row.read_stop, len(row.tokens))
-    return RowWords(wanted.words, lookups, query, key, behind)
+    return RowWords(words, lookups, query, key, behind)

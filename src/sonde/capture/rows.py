@@ -242,8 +242,8 @@ def _check_positions(asked: Input, prepared: Prepared, subwords: int) -> None:
     _check_inside("masked position", asked.shape.masked, prepared, subwords)
     _check_inside("row", wanted.rows, prepared, subwords)
     _check_inside("position", [position for position, _ in wanted.depth], prepared, subwords)
-    if wanted.words is not None:
-        _check_words(wanted.words, prepared, subwords)
+    for words in wanted.words:
+        _check_words(words, prepared, subwords)
     for change in asked.shape.changes:
         named = () if change.positions is None else change.positions.get(prepared.item.item_id, ())
         _check_inside("changed position", named, prepared, subwords)

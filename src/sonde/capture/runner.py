@@ -294,7 +294,7 @@ class Runner:
                 if rows is not None and not np.isfinite(rows).all():
                     cause = not_finite(self._loaded.model.dtype)
                     raise CaptureError(f"{self._where(row)}: attention rows are not finite; {cause}")
-            words = readers.ranks(self._where(batch[0])) or [{}] * len(batch)
+            words = readers.ranks(self._where(batch[0])) or [()] * len(batch)
             scored = depth.added(scored, self._where)
             return [
                 replace(result, sums=one, heads=two, attention=three, words=four)

@@ -26,6 +26,7 @@ from sonde.capture.requests import (
     Variant,
     WordAttention,
     WordLookups,
+    WordRanks,
 )
 
 T = TypeVar("T")
@@ -85,7 +86,7 @@ class MergedRequests:
     head_layers: tuple[int, ...] | None = ()
     rows: tuple[int, ...] = ()
     row_layers: tuple[int, ...] | None = ()
-    words: WordLookups | None = None
+    words: tuple[WordLookups, ...] = ()
     depth: tuple[tuple[int, int], ...] = ()
     depth_states: bool = False
 
@@ -107,7 +108,7 @@ class MergedRequests:
     @property
     def looks(self) -> bool:
         """Whether attention is asked for."""
-        return bool(self.rows or self.words is not None)
+        return bool(self.rows or self.words)
 
     @property
     def plain(self) -> bool:
@@ -123,10 +124,8 @@ class MergedRequests:
         """What answers both.
 
         Raises:
-            InputError: Both look up words, or rank answers, and not the same.
+            InputError: Both rank answers, and not the same.
         """
-        if self.words is not None and other.words is not None and self.words is not other.words:
-            raise InputError("two requests look up words of one input; ask for them in one")
         if self.answers is not None and other.answers is not None and self.answers is not other.answers:
             raise InputError("two requests rank answers of one input; ask for them in one")
         top_k = [k for k in (self.top_k, other.top_k) if k is not None]
@@ -140,7 +139,7 @@ class MergedRequests:
             head_layers=_both_layers(self.head_layers, other.head_layers),
             rows=_both(self.rows, other.rows),
             row_layers=_both_layers(self.row_layers, other.row_layers),
-            words=self.words or other.words,
+            words=_both(self.words, other.words),
             depth=_both(self.depth, other.depth),
             depth_states=self.depth_states or other.depth_states,
         )
@@ -179,6 +178,18 @@ class LensShare:
     name: str = ""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitedCapture(ItemCapture):
+    """Everything captured for one input, for all lenses that asked.
+
+    Attributes:
+        word_ranks: For each lookup of words that was asked for, in their order, the ranks by side of the
+            model; empty where the item is longer than the model can take at once.
+    """
+
+    word_ranks: tuple[Mapping[str, WordRanks], ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Union:
     """Distinct inputs, and who asked what of them.
@@ -191,7 +202,9 @@ class Union:
     inputs: tuple[Input, ...]
     parts: Mapping[str, tuple[tuple[LensShare, ...], ...]]
 
-    def hand_back(self, item: int, captures: Mapping[int, ItemCapture]) -> dict[str, tuple[ItemCapture, ...]]:
+    def hand_back(
+        self, item: int, captures: Mapping[int, UnitedCapture]
+    ) -> dict[str, tuple[ItemCapture, ...]]:
         """Give each lens its part of what was captured for one item.
 
         Args:
@@ -243,7 +256,7 @@ def unite(passes: Mapping[str, Sequence[Pass]], items: Sequence[str]) -> Union:
 
 
 def restrict(
-    capture: ItemCapture, have: MergedRequests, want: MergedRequests, variant: int = 0
+    capture: UnitedCapture, have: MergedRequests, want: MergedRequests, variant: int = 0
 ) -> ItemCapture:
     """Cut a capture of the union down to what one lens asked for.
 
@@ -275,20 +288,24 @@ def restrict(
     if want.rows and capture.rows is not None:
         rows = capture.rows[_pick(have.row_layers, want.row_layers, len(capture.rows))]
         rows = rows[:, :, [have.rows.index(row) for row in want.rows]]
-    words = capture.words if want.words is not None else {}
+    words: Mapping[str, WordRanks] = {}
+    if want.words and capture.word_ranks:
+        words = capture.word_ranks[have.words.index(want.words[0])]
     layers = None
     if want.depth and capture.layers is not None:
         layers = _of_entries(capture.layers, want)
     answers = capture.answers if want.answers is not None else None
-    return replace(
-        capture,
+    return ItemCapture(
+        capture.item_id,
         variant=variant,
         scores=scores,
-        answers=answers,
         states=states,
-        heads=heads,
         rows=rows,
+        pad=capture.pad,
         words=words,
+        written=capture.written,
+        answers=answers,
+        heads=heads,
         layers=layers,
     )
 
@@ -321,7 +338,11 @@ def _both_layers(one: tuple[int, ...] | None, two: tuple[int, ...] | None) -> tu
 
 
 def _of_one_lens(passes: Sequence[Pass], item: str) -> dict[tuple[Shape, str], MergedRequests]:
-    """A lens's own requests on each variant of one item; variants of which nothing is asked are left out."""
+    """A lens's own requests on each variant of one item; variants of which nothing is asked are left out.
+
+    Raises:
+        InputError: Words of one variant are looked up twice: the lens could not tell the answers apart.
+    """
     merged: dict[tuple[Shape, str], MergedRequests] = {}
     for one in passes:
         if one.items is not None and item not in one.items:
@@ -334,6 +355,8 @@ def _of_one_lens(passes: Sequence[Pass], item: str) -> dict[tuple[Shape, str], M
         name = one.variant.name if isinstance(one.variant, Changed) else ""
         for shape in _variants(one.variant, item):
             merged[shape, name] = merged.get((shape, name), MergedRequests()) | wanted
+            if len(merged[shape, name].words) > 1:
+                raise InputError("two requests look up words of one input; ask for them in one")
     return merged
 
 
@@ -362,7 +385,8 @@ def _wanted(request: Request, item: str) -> MergedRequests:
         entries = tuple((position, against.get(position, -1)) for position in positions)
         return MergedRequests(depth=entries, depth_states=request.states and bool(entries))
     if isinstance(request, WordAttention):
-        return MergedRequests(words=request.lookups.get(item))
+        lookups = request.lookups.get(item)
+        return MergedRequests(words=(lookups,)) if lookups is not None else MergedRequests()
     if isinstance(request, HeadOutputs):
         spans = tuple(request.spans.get(item, ()))
         return MergedRequests(head_spans=spans, head_layers=request.layers) if spans else MergedRequests()

@@ -165,7 +165,7 @@ def _ablations(tasks: Sequence[str]) -> frozenset[str]:
 def _check_tasks(asked: Sequence[str], lenses: Sequence[Lens]) -> None:
     for name in asked:
         task = TASKS.load(name)
-        if not any(task.target in lens.takes for lens in lenses):
+        if not any(task.target in lens.takes or task.name in lens.tasks for lens in lenses):
             takes = "; ".join(_taken(lens, name) for lens in lenses)
             raise UsageError(
                 f"task {name!r} is about {task.target}, and no lens of this run takes it: {takes}"

@@ -94,11 +94,12 @@ CASES: dict[str, tuple[list[Score], Status, tuple[int, ...], str]] = {
     ),
     "at another layer alone": (
         rows_of((0.5, 0.51, 0.8), 1, 0.5), "elsewhere", (2,),
-        "encoded at layer 2, but not surely at what validation chose (layer 1)",
+        "encoded at layer 2, but not surely at the layer that validation chose (layer 1)",
     ),
     "at another layer, by folds": (
         rows_of((0.5, 0.51, 0.8), 1, 0.5, fold_layers=(1, 1, 0)), "elsewhere", (2,),
-        "encoded at layer 2, but not surely at what validation chose fold by fold (layer 1)",
+        "encoded at layer 2, but not surely at the layers that validation chose in each fold "
+        "(most often layer 1)",
     ),
     "at another layer for one look, not for three": (
         rows_of((0.5, 0.505, 0.521), 1, 0.5), "absent", (), "not encoded beyond its controls",

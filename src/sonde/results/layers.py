@@ -119,8 +119,9 @@ class LayerAccount:
         if self.status == "absent":
             return status
         if self.status == "elsewhere":
-            folds = " fold by fold" if self.accuracy["fold_layers"] else ""
-            where = f"at what validation chose{folds} ({chosen})"
+            where = f"at the layer that validation chose ({chosen})"
+            if self.accuracy["fold_layers"]:
+                where = f"at the layers that validation chose in each fold (most often {chosen})"
             return f"encoded at {list_layers(self.beyond)}, but not surely {where}"
         if self.status != "encoded":
             return f"{status}: {chosen}"

@@ -84,6 +84,8 @@ class ScoredProbe:
         probes: How many were fitted, one a fold; their probabilities are averaged.
         accuracy: Its accuracy on test, in columns of ``scores.parquet``; None where that is not known.
         gain: That of the gain of the run's chosen layers over the best surface baseline; None without one.
+        encoded: What may be said of the layers at which the run found the task encoded; empty of a fine-tuned
+            model.
     """
 
     model: str
@@ -94,6 +96,7 @@ class ScoredProbe:
     probes: int
     accuracy: Mapping[str, Any] | None
     gain: Mapping[str, Any] | None
+    encoded: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ def said_of(probe: ScoredProbe) -> str:
             f"; at the layers that the run chose on validation {figures(gain, 100, sign='+')} points over "
             f"{gain['control']}{standing(gain)}"
         )
-    return line
+    return f"{line}; {probe.encoded}" if probe.encoded else line
 
 
 def as_text(found: Predictions) -> str:

@@ -28,6 +28,7 @@ from sonde.lenses.probe.options import trained_on
 from sonde.models import load_model, resolve_revision, settle, spec_of
 from sonde.report import ModelInfo, RunData
 from sonde.results.dimensions import dimensions_are
+from sonde.results.layers import account_layers
 from sonde.tasks import TASKS
 from sonde.training.probes.linear import probe_unchecked
 from sonde.training.probes.parts import Parts
@@ -154,6 +155,7 @@ def _predict(
         probes=len(held.folds),
         accuracy=accuracy,
         gain=next(iter(gains.to_dicts()), None),
+        encoded=_encoded(run, model, group),
     )
     said: list[PredictedFunction | None] = [None] * len(places)
     for number, row in zip(able.tolist(), chances, strict=True):
@@ -181,6 +183,13 @@ def _scored(run: RunData, model: ModelInfo, group: ProbedGroup, pooling: str) ->
         controls=True,
     )
     return rows.filter((pl.col("metric") == "gain") | pl.col("control").is_null())
+
+
+def _encoded(run: RunData, model: ModelInfo, group: ProbedGroup) -> str:
+    """Say at which layers the run found a task encoded, as its page does."""
+    key = (model.name, group.probed.examples.task, group.language)
+    accounts = account_layers(run.every_score.filter(pl.col("lens") == PROBING))
+    return next((account.describe() for account in accounts if account.key == key), "")
 
 
 def _layer(rows: pl.DataFrame, layer: int | None, task: str) -> tuple[int, dict[str, Any]]:

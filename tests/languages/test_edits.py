@@ -135,6 +135,8 @@ def test_what_does_not_parse() -> None:
     assert edits("python").parses("def f():\n    pass\n")
     assert not edits("python").parses("def f(:\n    pass\n")
     assert not edits("java").parses("int f( { }")
+    assert edits("java").parses("int f(int a) { return switch (a) { case 1 -> LEAST; default -> a; }; }")
+    assert not edits("java").parses("int f(int a) { a; return a; }")
 
 
 @pytest.mark.parametrize("language", [name for name in LANGUAGES.names() if has_facet(name, "tokens")])

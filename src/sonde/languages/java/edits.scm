@@ -51,3 +51,5 @@
 (expression_statement [
   (assignment_expression) (update_expression) (method_invocation) (object_creation_expression) (switch_expression)
 ] @no.refused)
+; A rule of a switch gives a value, too.
+(switch_rule (expression_statement (_) @no.refused))

@@ -152,7 +152,7 @@ class FlowOf:
         for node, _ in held.references:
             if node.start_byte not in ignored:
                 name = reading.text(node)
-                scope = meant(held.scopes, names, name, node.start_byte, ordered=self._ordered)
+                scope = meant(held.evaluated, names, name, node.start_byte, ordered=self._ordered)
                 if scope is not None:
                     places.setdefault((scope, name), []).append(node)
         listed = sorted(places.items(), key=lambda entry: entry[1][0].start_byte)

@@ -225,7 +225,9 @@ def _spans(captured: Mapping[str, list[tree_sitter.Node]]) -> Iterator[Span]:
         nodes += found
     listed = nested(nodes)
     for node, above in listed:
-        if above < 0 or listed[above][0].child_by_field_name("body") != node:
+        # A comprehension, a lambda or a loop may be the body of another, and has variables of its own.
+        block = node.type.endswith(("block", "_body"))
+        if not block or above < 0 or listed[above][0].child_by_field_name("body") != node:
             yield (*node.byte_range, kinds[node.id])
 
 

@@ -80,7 +80,7 @@ class TaggingTables:
         under: For a parent kind, exceptions by the kind of the leaf; empty for no class.
         words: From the text of an identifier to its class.
         more: What AST adds: from the kind of a leaf to its class.
-        more_words: The same from the text of an identifier; without it, ``more`` says that too.
+        more_words: The same from the text of an identifier, which may be spelt as a kind is: `string`.
     """
 
     classes: Mapping[str, str]
@@ -98,7 +98,7 @@ def read_tables(language: TreeSitterLanguage) -> TaggingTables:
         under=raw.get("under", {}),
         words=surfaces(raw.get("words", {})),
         more=surfaces(raw.get("more", {})),
-        more_words=surfaces(raw.get("more_words", raw.get("more", {}))),
+        more_words=surfaces(raw.get("more_words", {})),
     )
 
 

@@ -57,6 +57,26 @@ def _javascript(texts: Sequence[str]) -> list[Answer]:
     return json.loads(ran.stdout)
 
 
+_JAVAC = ",".join(("parser", "tree", "util", "code", "api"))
+
+
+def _java(texts: Sequence[str]) -> list[Answer]:
+    java = _program("java", "default-jdk")
+    exports = [
+        option
+        for package in _JAVAC.split(",")
+        for option in ("--add-exports", f"jdk.compiler/com.sun.tools.javac.{package}=ALL-UNNAMED")
+    ]
+    program = str(Path(__file__).with_name("FunctionLabels.java"))
+    # Expressions of a thousand operands need a deep stack.
+    return _lines(_run([java, "-Xss64m", *exports, program], "".join(f"{text}\0" for text in texts)))
+
+
+def _lines(ran: subprocess.CompletedProcess[str]) -> list[Answer]:
+    assert ran.returncode == os.EX_OK, ran.stderr
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
 def _program(name: str, package: str) -> str:
     found = shutil.which(name)
     if found is None:
@@ -75,4 +95,4 @@ def _run(command: Sequence[str], text: str, **environment: str) -> subprocess.Co
     )
 
 
-_ASK = {"javascript": _javascript}
+_ASK = {"javascript": _javascript, "java": _java}

@@ -151,7 +151,7 @@ public class FunctionLabels {
       if (node instanceof BinaryTree || node instanceof CompoundAssignmentTree || node instanceof UnaryTree) {
         String sign = ((JCTree.JCOperatorExpression) node).getTag().name();
         // A sign is the same before one operand and between two.
-        found.add(sign.replace("NEG", "MINUS").replace("POS", "PLUS").replaceFirst("^(PRE|POST)", ""));
+        found.add(sign.replaceFirst("^(PRE|POST)", "").replace("NEG", "MINUS").replaceFirst("^POS$", "PLUS"));
       } else if (node instanceof AssignmentTree) {
         found.add("=");
       } else if (node instanceof VariableTree variable) {
@@ -302,7 +302,7 @@ public class FunctionLabels {
     }
     names.append("]");
 
-    long length = 0, words = 0, reserved = -0, strings = 0, numbers = 0;
+    long length = 0, words = 0, reserved = 0, strings = 0, numbers = 0;
     for (Token token : tokens) {
       if (token.pos < start || token.endPos > end) continue;
       length++;

@@ -72,6 +72,22 @@ def _java(texts: Sequence[str]) -> list[Answer]:
     return _lines(_run([java, "-Xss64m", *exports, program], "".join(f"{text}\0" for text in texts)))
 
 
+def _go(texts: Sequence[str]) -> list[Answer]:
+    go = _program("go", "golang-go")
+    program = str(Path(__file__).with_name("function_labels.go"))
+    # A program of one file needs no module.
+    return _lines(_run([go, "run", program], "".join(f"{text}\0" for text in texts), GO111MODULE="off"))
+
+
+def _php(texts: Sequence[str]) -> list[Answer]:
+    php = _program("php", "php-cli")
+    program = str(Path(__file__).with_name("function_labels.php"))
+    ran = _run([php, program], "".join(json.dumps(text) + "\n" for text in texts))
+    if "MODULE_NOT_FOUND" in ran.stderr:
+        raise MissingParserError("no PHP parser (Debian: php-parser, php-common; else in PHP's include_path)")
+    return _lines(ran)
+
+
 def _lines(ran: subprocess.CompletedProcess[str]) -> list[Answer]:
     assert ran.returncode == os.EX_OK, ran.stderr
     return [json.loads(line) for line in ran.stdout.splitlines()]
@@ -95,4 +111,4 @@ def _run(command: Sequence[str], text: str, **environment: str) -> subprocess.Co
     )
 
 
-_ASK = {"javascript": _javascript, "java": _java}
+_ASK = {"javascript": _javascript, "java": _java, "go": _go, "php": _php}

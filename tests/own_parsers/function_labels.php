@@ -407,7 +407,8 @@ function label(Node $function, string $text, array $tokens): array
             'strings' => $count($inside, fn ($token) => $token[1] === 'string'),
             'numbers' => $count($inside, fn ($token) => $token[1] === 'number'),
         ],
-        'names' => defined_names($nodes),
+        // Strings are whole.
+        'names' => defined_names(all($function, fn ($one) => $one instanceof Scalar\Encapsed || $one instanceof Expr\ShellExec)),
     ];
 }
 

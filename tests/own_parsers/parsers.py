@@ -88,6 +88,15 @@ def _php(texts: Sequence[str]) -> list[Answer]:
     return _lines(ran)
 
 
+def _ruby(texts: Sequence[str]) -> list[Answer]:
+    ruby = _program("ruby", "ruby")
+    program = str(Path(__file__).with_name("function_labels.rb"))
+    ran = _run([ruby, program], "".join(json.dumps(text) + "\n" for text in texts))
+    if "cannot load such file" in ran.stderr:
+        raise MissingParserError("no library of Ruby's (Debian: libruby; else in RUBYLIB)")
+    return _lines(ran)
+
+
 def _lines(ran: subprocess.CompletedProcess[str]) -> list[Answer]:
     assert ran.returncode == os.EX_OK, ran.stderr
     return [json.loads(line) for line in ran.stdout.splitlines()]
@@ -111,4 +120,4 @@ def _run(command: Sequence[str], text: str, **environment: str) -> subprocess.Co
     )
 
 
-_ASK = {"javascript": _javascript, "java": _java, "go": _go, "php": _php}
+_ASK = {"javascript": _javascript, "java": _java, "go": _go, "php": _php, "ruby": _ruby}

@@ -56,6 +56,11 @@ function named(text, node) {
   }
 }
 
+// The end of what holds a function, brackets around it included; a semicolon behind a field is none of it.
+function endOf(node, held) {
+  return node.type === 'PropertyDefinition' ? held.end : node.end;
+}
+
 // Decisions of a function, those of functions inside it left out.
 function decisions(node) {
   if (Array.isArray(node)) return node.reduce((sum, one) => sum + decisions(one), 0);
@@ -73,7 +78,7 @@ function walk(text, node, inside, found) {
   if (!node || typeof node.type !== 'string') return;
   const [name, held] = named(text, node);
   if (name && held) {
-    if (!inside) found.functions.push([name, held.end, 1 + decisions(held.body)]);
+    if (!inside) found.functions.push([name, endOf(node, held), 1 + decisions(held.body)]);
     inside = true;
   }
   // `new A` without brackets has no arguments to stand anywhere.
@@ -276,7 +281,7 @@ function functionLabels(text, outer, start, held, tokens, manager) {
   const ifs = nodes.filter((node) => node.type === 'IfStatement');
   const count = (kind) => nodes.filter((node) => node.type === kind).length;
   const within = new Set(loops.flatMap((loop) => descendants(loop).slice(1)));
-  const inside = tokens.filter((token) => start <= token[0] && token[1] <= held.end);
+  const inside = tokens.filter((token) => start <= token[0] && token[1] <= endOf(outer, held));
   const words = inside.filter((token) => token[2] === 'word');
   const named = new Set(identifiers(outer).map((node) => node.start));
   const literal = (token) => ['true', 'false', 'null', 'undefined'].includes(text.slice(token[0], token[1]));
@@ -313,7 +318,7 @@ function label(text, node, keyword, tokens, manager, found) {
   const [name, held] = named(text, node);
   if (name && held) {
     const first = keyword === null ? node.start : keyword;
-    const line = text.slice(0, held.end).split('\n').length;
+    const line = text.slice(0, endOf(node, held)).split('\n').length;
     found.push({ name, line, ...functionLabels(text, node, first, held, tokens, manager) });
     return;
   }

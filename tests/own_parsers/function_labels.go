@@ -120,9 +120,20 @@ func signs(node ast.Node, found *[]string) {
 	ast.Inspect(node, func(child ast.Node) bool {
 		switch one := child.(type) {
 		case *ast.BinaryExpr:
-			*found = append(*found, one.Op.String())
+			// What a type parameter may be is no operation.
+			if types[one] {
+				markType(types, one.X)
+				markType(types, one.Y)
+			} else {
+				*found = append(*found, one.Op.String())
+			}
 		case *ast.UnaryExpr:
-			*found = append(*found, one.Op.String())
+			// The grammar has `~` for a part of the type, and so has no operator there.
+			if types[one] {
+				markType(types, one.X)
+			} else {
+				*found = append(*found, one.Op.String())
+			}
 		case *ast.AssignStmt:
 			// `switch x := y.(type)` assigns as well.
 			*found = append(*found, one.Tok.String())

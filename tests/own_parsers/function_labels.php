@@ -82,6 +82,10 @@ function depth(Node $node, string $text): int
     if ($node instanceof Stmt\ClassMethod) {
         $own = $node->stmts !== null;
     }
+    if ($own && is_loop($node) && !$node->stmts && $text[$node->getEndFilePos()] === ';') {
+        // A semicolon alone is no statement in the place of a block.
+        $own = false;
+    }
     if ($node instanceof Stmt\Else_) {
         // `else if` goes no deeper; what an `else` with braces holds does.
         $own = !preg_match('/\Gelse\s+if\b/i', $text, $found, 0, $node->getStartFilePos());

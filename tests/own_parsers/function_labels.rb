@@ -19,7 +19,7 @@ STRING_BEGINS = {
   on_qwords_beg: :on_tstring_end, on_words_beg: :on_tstring_end, on_symbols_beg: :on_tstring_end,
   on_qsymbols_beg: :on_tstring_end, on_embexpr_beg: :on_embexpr_end,
 }
-LAYOUT = %i[on_sp on_nl on_ignored_nl on_comment on_embdoc on_embdoc_beg on_embdoc_end on_ignored_by_ripper]
+LAYOUT = %i[on_sp on_nl on_ignored_nl on_comment on_embdoc on_embdoc_beg on_embdoc_end on_ignored_sp]
 
 def node?(one)
   one.is_a?(Array) && one[0].is_a?(Symbol) && !one[0].to_s.start_with?("@")
@@ -273,7 +273,8 @@ def label(node, places, listed, at)
   kinds = inside.map { |token| token[1] }.tally
   kinds.default = 0
   found = signs(node)
-  uses, bound = variables(node)
+  # What a method belongs to is a variable of the code around it.
+  uses, bound = variables(definition(node).drop(1))
   names = bound.map { |_, spelling, _| spelling.delete_suffix(":") }.uniq
   tries = nodes.count { |one| one[0] == :bodystmt && one[2] }
   # Strings are whole.

@@ -1,7 +1,7 @@
 """What each language's own parser tells of files: its functions, with labels counted over its own tree.
 
-An answer is None where the parser refuses the file, else a mapping: ``functions``, ``line``, which says whether
-theirs is the ``first`` or the ``end``, and ``offsets`` (``characters`` or ``bytes``) for ``names``.
+An answer is None where the parser refuses the file, else a mapping: ``functions``, ``line``, which says
+whether theirs is the ``first`` or the ``end``, and ``offsets`` (``characters`` or ``bytes``) for ``names``.
 """
 
 from __future__ import annotations
@@ -51,20 +51,21 @@ def _javascript(texts: Sequence[str]) -> list[Answer]:
     )
     if "MODULE_NOT_FOUND" in ran.stderr:
         raise MissingParserError(
-            "no acorn and acorn-jsx (`npm install acorn acorn-jsx eslint-scope`, NODE_PATH to their node_modules)"
+            "no acorn and acorn-jsx (`npm install acorn acorn-jsx eslint-scope`, and NODE_PATH to it)"
         )
     assert ran.returncode == os.EX_OK, ran.stderr
     return json.loads(ran.stdout)
 
 
-_JAVAC = ",".join(("parser", "tree", "util", "code", "api"))
+_JAVAC = ("parser", "tree", "util", "code", "api")
+"""Packages of the compiler that are not open to everybody."""
 
 
 def _java(texts: Sequence[str]) -> list[Answer]:
     java = _program("java", "default-jdk")
     exports = [
         option
-        for package in _JAVAC.split(",")
+        for package in _JAVAC
         for option in ("--add-exports", f"jdk.compiler/com.sun.tools.javac.{package}=ALL-UNNAMED")
     ]
     program = str(Path(__file__).with_name("FunctionLabels.java"))

@@ -69,9 +69,7 @@ class _Lines:
         return self._starts[line - 1] + len(self.lines[line - 1].encode()[:byte].decode())
 
 
-def _label(
-    name: str, node: Definition, lines: _Lines, tokens: list[tokenize.TokenInfo]
-) -> dict[str, Any]:
+def _label(name: str, node: Definition, lines: _Lines, tokens: list[tokenize.TokenInfo]) -> dict[str, Any]:
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     loops = [inner for inner in ast.walk(node) if isinstance(inner, _LOOPS)]
     ifs = [inner for inner in ast.walk(node) if isinstance(inner, ast.If)]
@@ -107,7 +105,12 @@ def _label(
     }
     if not kinds["Match"]:
         labels["npt"] = Npath().row(node.body)
-    return {"name": node.name, "line": first, "labels": labels, "names": [*_names(node, lines)]}
+    return {
+        "name": node.name,
+        "line": first,
+        "labels": labels,
+        "names": [list(one) for one in _names(node, lines)],
+    }
 
 
 def _own_tokens(
@@ -120,10 +123,9 @@ def _own_tokens(
     begin = bisect_left(tokens, start, key=lambda token: token.start)
     found, opened = list[tokenize.TokenInfo](), 0
     for token in tokens[begin:]:
-        if token.start >= (last, column):
-            # A semicolon that ends the line belongs to the function's last statement.
-            if token.string != ";":
-                break
+        # A semicolon that ends the line belongs to the function's last statement.
+        if token.start >= (last, column) and token.string != ";":
+            break
         kind = tokenize.tok_name[token.type]
         # Pythons from 3.12 on take f-strings apart; one is one token here.
         if kind not in _LAYOUT and not opened:
@@ -186,7 +188,7 @@ def _signs(node: ast.AST) -> Iterator[str]:
             # A minus is one sign, whether it stands before one operand or between two.
             yield type(node.op).__name__
         case ast.UnaryOp():
-            yield {ast.USub: "Sub", ast.UAdd: "Add"}.get(type(node.op), type(node.op).__name__)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            yield type(node.op).__name__.removeprefix("U")
         case ast.BoolOp():
             yield from [type(node.op).__name__] * (len(node.values) - 1)
         case ast.Compare():
@@ -225,7 +227,7 @@ class _Scope:
 
 
 class _Scopes(ast.NodeVisitor):
-    """Where the variables of a function stand, comprehensions and functions inside with scopes of their own."""
+    """Where the variables of a function stand, by the scopes of comprehensions and functions."""
 
     def __init__(self, function: Definition) -> None:
         self.scope = _Scope("module", None)
@@ -241,7 +243,9 @@ class _Scopes(ast.NodeVisitor):
                 self.places.setdefault((id(found), name), []).append(scope)
         # A name is one variable in however many scopes.
         self.places = {
-            (0, name): [scope for (_, other), found in self.places.items() if other == name for scope in found]
+            (0, name): [
+                scope for (_, other), found in self.places.items() if other == name for scope in found
+            ]
             for _, name in self.places
         }
 
@@ -261,7 +265,13 @@ class _Scopes(ast.NodeVisitor):
     def visit_FunctionDef(self, node: Any) -> None:
         self.scope.defined.add(node.name)
         arguments = node.args
-        listed = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        listed = [
+            *arguments.posonlyargs,
+            *arguments.args,
+            *arguments.kwonlyargs,
+            arguments.vararg,
+            arguments.kwarg,
+        ]
         named = [one for one in listed if one is not None]
         outside = [*node.decorator_list, node.returns, *(one.annotation for one in named)]
         for one in [*outside, *arguments.defaults, *arguments.kw_defaults]:
@@ -269,14 +279,21 @@ class _Scopes(ast.NodeVisitor):
                 self.visit(one)
         self.inside("function", [*(ast.arg(one.arg) for one in named), *_declared(node.body), *node.body])
 
-    visit_AsyncFunctionDef = visit_FunctionDef
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self.visit_FunctionDef(node)
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         arguments = node.args
         for one in [*arguments.defaults, *arguments.kw_defaults]:
             if one is not None:
                 self.visit(one)
-        listed = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        listed = [
+            *arguments.posonlyargs,
+            *arguments.args,
+            *arguments.kwonlyargs,
+            arguments.vararg,
+            arguments.kwarg,
+        ]
         self.inside("function", [*(ast.arg(one.arg) for one in listed if one is not None), node.body])
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
@@ -285,14 +302,19 @@ class _Scopes(ast.NodeVisitor):
             self.visit(one)
         self.inside("class", [*_declared(node.body), *node.body])
 
-    def visit_comprehension_of(self, node: Any) -> None:
+    def visit(self, node: ast.AST) -> None:
+        """Visit a node; the four kinds of comprehensions alike."""
+        if isinstance(node, _COMPREHENSIONS):
+            self._visit_comprehension(node)
+        else:
+            super().visit(node)
+
+    def _visit_comprehension(self, node: Any) -> None:
         first, *others = node.generators
         self.visit(first.iter)
         results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         rest = [part for one in others for part in (one.target, one.iter, *one.ifs)]
         self.inside("comprehension", [first.target, *first.ifs, *rest, *results])
-
-    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_of
 
     def visit_arg(self, node: ast.arg) -> None:
         self.bind(node.arg, self.scope)
@@ -305,7 +327,8 @@ class _Scopes(ast.NodeVisitor):
         for name in node.names:
             self.mention(name)
 
-    visit_Global = visit_Nonlocal
+    def visit_Global(self, node: ast.Global) -> None:
+        self.visit_Nonlocal(node)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         scope = self.scope
@@ -406,9 +429,7 @@ def _has_namesake(node: Definition, call: ast.Call) -> bool:
 def _names(node: ast.AST, lines: _Lines) -> Iterator[tuple[int, str]]:
     """Yield where names are defined that the tree itself tells the kind of, and which."""
     for inner in ast.walk(node):
-        if isinstance(inner, ast.arg):
-            yield lines.character(inner.lineno, inner.col_offset), "IDV"
-        elif isinstance(inner, ast.keyword) and inner.arg is not None:
+        if isinstance(inner, ast.arg) or (isinstance(inner, ast.keyword) and inner.arg is not None):
             yield lines.character(inner.lineno, inner.col_offset), "IDV"
         elif isinstance(inner, (*_DEFINITIONS, ast.ClassDef)):
             head = lines.lines[inner.lineno - 1]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from sonde.languages._facets import facet_of
-from sonde.languages._leaves import Leaf, surfaces
+from sonde.languages._leaves import Leaf, surfaces, told_by_word
 from sonde.languages._metrics import MetricsOf
 from sonde.languages._treesitter import TreeSitterLanguage
 
@@ -113,7 +113,8 @@ class TaggingOf:
         self.language = language
         self.tables = read_tables(language)
         self.metrics = facet_of(language.name, "tokens", MetricsOf)
-        self.kinds = language.settings.tokens.identifiers
+        self.rules = language.settings.tokens
+        self.kinds = self.rules.identifiers
 
     def keywords(self, text: str) -> tuple[Tagged, ...]:
         """Keywords, operators and signs with their class."""
@@ -130,7 +131,11 @@ class TaggingOf:
         roles = self.roles(text)
         found: list[Tagged] = []
         for place, leaf in enumerate(listed):
-            if leaf.kind in self.kinds and not _is_label(leaf, roles.get(leaf.start, "")):
+            if (
+                leaf.kind in self.kinds
+                and not told_by_word(leaf, self.rules)
+                and not _is_label(leaf, roles.get(leaf.start, ""))
+            ):
                 label = (
                     "IDP" if leaf.start in packages else self.named(listed, place, roles.get(leaf.start, ""))
                 )

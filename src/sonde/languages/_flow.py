@@ -74,7 +74,7 @@ class Flow(Protocol):
         ...
 
 
-_HIDING = dict.fromkeys(("function", "type", "constant"), "")
+_HIDING = {"function": "", "type": "", "constant": ""}
 """Kinds of definitions that give no variable, and hide one of their name in the scopes around."""
 
 _KNOWN = frozenset(_KINDS) | {"again", "deleted", "constant"}

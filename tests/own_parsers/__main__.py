@@ -12,6 +12,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 
+from sonde.base.errors import SondeError
 from tests.artefacts import CORPORA, LANGUAGES
 from tests.own_parsers import LABELS, NOT_COVERED, Comparison, compare
 from tests.own_parsers.parsers import MissingParserError
@@ -41,7 +42,7 @@ def main(arguments: list[str]) -> int:
     for language in asked.languages or LANGUAGES:
         try:
             result = compare(language, corpora[language] or [CORPORA[language]], asked.functions)
-        except MissingParserError as error:
+        except (MissingParserError, SondeError) as error:
             told.append(f"{language}: {error}")
             continue
         compared += result.compared

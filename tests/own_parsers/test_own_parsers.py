@@ -15,6 +15,7 @@ from sonde.corpora import SourceFile
 from tests.artefacts import LANGUAGES
 from tests.artefacts.functions import functions
 from tests.own_parsers import FILES, FUNCTIONS, LABELS, NAMES, READ, Comparison, compare, compare_file
+from tests.own_parsers.__main__ import main
 from tests.own_parsers.parsers import MissingParserError, ask_parser
 
 _NUMBER = 20
@@ -99,3 +100,17 @@ def test_labels_of_the_standard_library_are_those_of_ast() -> None:
     assert not differences(result)
     assert result.compared >= 300 and result.tallies[READ].equal == result.compared
     assert set(LABELS) <= result.tallies.keys()
+
+
+def test_the_command_prints_a_table_and_what_it_lacks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "a.py").write_text(_MORE["python"])
+    (tmp_path / "a.rb").write_text(_MORE["ruby"])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    corpora = [f"--corpus={language}=local:{tmp_path}" for language in ("python", "ruby")]
+    assert main(["python", "ruby", *corpora, "--functions", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "| python | `cpx` | 1 | 1 | 0 |" in printed and "ruby: no `ruby` on this machine" in printed
+    assert main(["go", f"--corpus=go=local:{tmp_path / 'nothing'}"]) == 1
+    assert "go: " in capsys.readouterr().out

@@ -135,7 +135,11 @@ def compare_file(file: SourceFile, answer: Answer, result: Comparison) -> None:
     # A function that is given to a name has several firsts: its statement, its name, itself.
     at_end = answer["line"] == "end"
     ours = {
-        (function.name, _line(file.text, function.end if at_end else function.start), count): function
+        (
+            _spelling(function.name),
+            _line(file.text, function.end if at_end else function.start),
+            count,
+        ): function
         for function, count in _numbered(found, file.text, at_end)
     }
     theirs = _by_key(answer["functions"])
@@ -149,7 +153,7 @@ def compare_file(file: SourceFile, answer: Answer, result: Comparison) -> None:
 def _numbered(found: Iterable[Function], text: str, at_end: bool) -> Iterator[tuple[Function, int]]:
     seen: Counter[tuple[str, int]] = Counter()
     for function in found:
-        key = (function.name, _line(text, function.end if at_end else function.start))
+        key = (_spelling(function.name), _line(text, function.end if at_end else function.start))
         yield function, seen[key]
         seen[key] += 1
 
@@ -158,10 +162,15 @@ def _by_key(functions: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int, int]
     seen: Counter[tuple[str, int]] = Counter()
     found: dict[tuple[str, int, int], Mapping[str, Any]] = {}
     for function in functions:
-        key = (function["name"], function["line"])
+        key = (_spelling(function["name"]), function["line"])
         found[*key, seen[key]] = function
         seen[key] += 1
     return found
+
+
+def _spelling(name: str) -> str:
+    """Return a name without spaces, which a computed one may have."""
+    return "".join(name.split())
 
 
 def _line(text: str, position: int) -> int:
@@ -196,7 +205,8 @@ def _compare_function(
         return
     result.compared += 1
     for label, ours in labels_of(item, told["labels"]):
-        result.tally(label).note(place, ours, told["labels"][label])
+        # A task has no number beyond what a float tells apart.
+        result.tally(label).note(place, ours, float(told["labels"][label]))
     tags = {tag.start: tag.label for tag in _tags("idn", item)}
     at = EncodedText.of(file.text).at if offsets == "bytes" else int
     names = sorted((function.inside(at(start)), kind) for start, kind in told["names"])

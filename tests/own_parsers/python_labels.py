@@ -428,7 +428,12 @@ def _has_namesake(node: Definition, call: ast.Call) -> bool:
 
 def _names(node: ast.AST, lines: _Lines) -> Iterator[tuple[int, str]]:
     """Yield where names are defined that the tree itself tells the kind of, and which."""
+    # What stands in a string is a part of it.
+    strings = [inner for inner in ast.walk(node) if isinstance(inner, ast.JoinedStr)]
+    within = {id(inner) for string in strings for inner in ast.walk(string)}
     for inner in ast.walk(node):
+        if id(inner) in within:
+            continue
         if isinstance(inner, ast.arg) or (isinstance(inner, ast.keyword) and inner.arg is not None):
             yield lines.character(inner.lineno, inner.col_offset), "IDV"
         elif isinstance(inner, (*_DEFINITIONS, ast.ClassDef)):

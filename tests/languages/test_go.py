@@ -376,4 +376,4 @@ def test_broken_code_is_told(text: str, check: Check) -> None:
 
 def test_go_is_small() -> None:
     folder = Path(go.__file__).parent
-    assert sum(len(file.read_text().splitlines()) for file in folder.glob("*.*")) <= 700
+    assert sum(len(file.read_text().splitlines()) for file in folder.glob("*.*")) <= 720

@@ -170,3 +170,47 @@ def test_any_text_has_variables_inside_it(language: str, text: str) -> None:
     flow = facet_of(language, "flow", Flow)
     count = len(listed(language, text))
     assert all(0 <= one < count and 0 <= other < count for one, other in flow.dependencies(text))
+
+
+MEANT = {
+    "python": [
+        # A default is evaluated outside of the function that it belongs to.
+        ("def f(x):\n    def g(x=x): return x\n    return lambda x=x: 1\n", [3, 2, 1]),
+        # A comprehension that is all of another one's or of a lambda's body has its own variables.
+        ("def f(x):\n    return [[x for x in x] for x in x]\n", [2, 2, 2]),
+        ("def f(x):\n    return lambda x: [x for x in x]\n", [1, 2, 2]),
+    ],
+    "javascript": [
+        ("function f(x) { return x => x => x }", [1, 1, 2]),
+        ("function f(x) { for (let x of y) for (let x of z) g(x); return x }", [2, 1, 2]),
+        # What names a function, a class or an import is no variable, and hides one.
+        ("function f(x) { { const x = () => 1; x() } return x }", [2]),
+        ("function f(x) { { class x { } new x() } return x }", [2]),
+    ],
+    "java": [
+        # Methods see the fields that stand behind them.
+        ("void f() { g(new R() { void h() { x = x + 1; } int x = 2; }); }", [3]),
+        ("void f() { for (int x : y) for (int z : x) g(x); }", [3]),
+    ],
+    "go": [
+        # A variable is seen behind its declaration.
+        ("func f() { x := func() { x() }\nx() }", [2]),
+        ("func f(x int) { if true { x := x + 1\ng(x) } }", [2, 2]),
+        ("func f(x any) { for _, x := range x { g(x) } }", [2, 2]),
+        ("func f(x any) { switch x := x.(type) { case int: g(x) } }", [2, 2]),
+        ("func f(x any) { if true { var x = x\ng(x) } }", [2, 2]),
+    ],
+    "php": [("function f($x) { return fn($x) => fn($x) => $x; }", [1, 1, 2])],
+    "ruby": [("def f(x)\n  y { |x| z { |x| x } }\n  x\nend", [2, 1, 2])],
+}
+"""Texts with one name that means several variables, and the places of each in the order of the first."""
+
+
+@pytest.mark.parametrize("language", MEANT)
+def test_a_name_means_the_variable_that_the_language_says(language: str) -> None:
+    for text, expected in MEANT[language]:
+        counts: dict[int, int] = {}
+        for variable in facet_of(language, "flow", Flow).variables(text):
+            if variable.name.removeprefix("$") == "x":
+                counts[variable.scope] = len(variable.places)
+        assert [counts[scope] for scope in sorted(counts)] == expected, text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import token
 
@@ -10,6 +11,7 @@ import pytest
 from sonde.base.outside import published
 from sonde.corpora import Item
 from sonde.languages import facet_of
+from sonde.languages._metrics import Metrics
 from sonde.languages._tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagged, Tagging
 from sonde.tasks._published import GROUP
 
@@ -206,3 +208,67 @@ def test_labels_of_jumps_name_nothing(language: str) -> None:
             and found["f"] == "IDM"
             and found["$a" if language == "php" else "a"] == "IDV"
         )
+
+
+TAKES = {
+    "python": "def f(NAME): return NAME\n",
+    "java": "int f(int NAME) { return NAME; }",
+    "go": "func f(NAME int) int { return NAME }",
+    "javascript": "function f(NAME) { return NAME }",
+    "php": "function f($a) { return $a->NAME; }",
+    "ruby": "def f(NAME)\n  NAME\nend",
+}
+"""A function with a name, which may be spelt as a grammar's kind of literals is: `string`, `number`."""
+
+
+@pytest.mark.parametrize("language", TAKES)
+def test_a_name_spelt_as_a_kind_is_no_literal(language: str) -> None:
+    tables = facet(language).tables  # type: ignore[attr-defined]
+    names = facet_of(language, "tokens", Metrics).identifiers
+    tried = 0
+    for word in tables.more.keys() - tables.more_words.keys() - tables.words.keys():
+        text = TAKES[language].replace("NAME", word)
+        if word.isidentifier() and names(text).count(word) == TAKES[language].count("NAME"):
+            tried += 1
+            found = {label for name, label in words(text, facet(language).nodes(text)) if name == word}
+            assert found == {"IDV"}, text
+    assert tried >= 1
+
+
+@pytest.mark.parametrize("language", TAKES)
+def test_no_kind_of_leaf_is_in_two_lists(language: str) -> None:
+    rules = facet(language).rules  # type: ignore[attr-defined]
+    lists = (rules.keywords, rules.identifiers, rules.operators, rules.comments, rules.layout, rules.literals)
+    for one, other in itertools.combinations(lists, 2):
+        assert not set(one) & set(other)
+
+
+MISTAKEN = [
+    ("php", "function f() { return new self('a', null, 1.5) ?? new static() ?? new parent(); }", 1, 8),
+    ("php", "function f(?parent $a): static { return $a instanceof self || $a->self; }", 5, 6),
+    ("go", "func f(x any) { switch x.(type) { case nil: g() } }", 5, 4),
+    ("ruby", "def f\n  a[__FILE__]\n  g __FILE__, __LINE__\nend", 3, 5),
+]
+"""Texts with words that a grammar takes for names, the number of names and of reserved words in them."""
+
+
+@pytest.mark.parametrize(("language", "text", "names", "reserved"), MISTAKEN)
+def test_a_reserved_word_is_none_of_the_names(language: str, text: str, names: int, reserved: int) -> None:
+    tokens = facet_of(language, "tokens", Metrics)
+    assert len(tokens.identifiers(text)) == names and tokens.keywords(text) == reserved
+    assert len(facet(language).identifiers(text)) == names
+
+
+def test_a_method_of_ruby_with_a_capital_is_a_method() -> None:
+    text = "def CSV(a) = URI(a)\ndef Digest\nend\n"
+    found = dict(words(text, facet("ruby").identifiers(text)))
+    assert found == {"CSV": "IDM", "a": "IDV", "URI": "IDM", "Digest": "IDM"}
+
+
+def test_constraints_of_go_operate_on_nothing() -> None:
+    tokens = facet_of("go", "tokens", Metrics)
+    assert tokens.operators("func f[T int | ~string](a T) T { return a | b }") == ("|",)
+    assert ("|", "SYM") in words(GENERIC, facet("go").keywords(GENERIC))
+
+
+GENERIC = "func f[T int | string](a T) { }"

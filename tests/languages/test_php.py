@@ -605,7 +605,7 @@ def test_php_is_small() -> None:
     files = [file for file in Path(php.__file__).parent.glob("*.*") if file.stem != "imports"]
     lines = [line for file in files for line in file.read_text().splitlines()]
     # The names of what PHP provides are data, some seven a line.
-    assert len(lines) - len(PHP.builtins) // 7 <= 720
+    assert len(lines) - len(PHP.builtins) // 7 <= 740
 
 
 def test_what_use_imports_has_the_kind_that_the_statement_says() -> None:

@@ -185,6 +185,12 @@ def test_decisions(body: str, expected: int) -> None:
     assert facet_of("ruby", "metrics", Metrics).complexity(f"def f; {body}; end") == expected
 
 
+def test_what_follows_a_heredoc_ends_the_method() -> None:
+    metrics = facet_of("ruby", "metrics", Metrics)
+    assert metrics.patterns("def f\n  return <<~A\n    b\n  A\nend")["early_return"] == 0
+    assert metrics.patterns("def f\n  return <<~A\n    b\n  A\n  c\nend")["early_return"] == 1
+
+
 def test_variables_and_their_misuse(item: Item) -> None:
     flow, bugs = facet_of("ruby", "flow", Flow), facet_of("ruby", "misuse", Bugs)
     assert {one.name: one.kind for one in flow.variables(item.text)} == {

@@ -19,7 +19,7 @@ import tree_sitter
 
 from sonde.languages._assignments import assigned
 from sonde.languages._kept import Kept
-from sonde.languages._locals import Locals, Scope, definitions_of, meant
+from sonde.languages._locals import Locals, Scope, definitions_of, is_seen, meant
 from sonde.languages._treesitter import TreeSitterLanguage
 
 _KINDS = {
@@ -74,6 +74,9 @@ class Flow(Protocol):
         ...
 
 
+_HIDING = {"function": "", "type": "", "constant": ""}
+"""Kinds of definitions that give no variable, and hide one of their name in the scopes around."""
+
 _KNOWN = frozenset(_KINDS) | {"again", "deleted", "constant"}
 """Kinds of definitions whose name may be a variable's place; names of functions and types are none."""
 
@@ -87,6 +90,7 @@ class _Found:
     owner: list[tuple[int, int]]
     held: Locals
     names: defaultdict[int, Defined]
+    """What each scope defines; what is no variable and hides one is of no kind."""
 
 
 class FlowOf:
@@ -136,24 +140,26 @@ class FlowOf:
             return frozenset()
         found = self._found(text)
         scopes = found.held.evaluated
-        return frozenset(
-            name
-            for scope in scopes.seen(scopes.at(byte))
-            for name, (first, _) in found.names[scope.number].items()
-            if not self._ordered or first <= byte
-        )
+        kinds: dict[str, str] = {}
+        for scope in scopes.seen(scopes.at(byte)):
+            for name, declared in found.names[scope.number].items():
+                if not self._ordered or is_seen(found.held, declared, byte):
+                    kinds.setdefault(name, declared[1])
+        return frozenset(name for name, kind in kinds.items() if kind)
 
     def _find(self, text: str) -> _Found:
         reading = self._language.reading(text)
         held = self._language.locals(text)
         names = definitions_of(held, _KINDS)
+        for number, hiding in definitions_of(held, _HIDING).items():
+            names[number] = hiding | names[number]
         ignored = {node.start_byte for node, kind in held.definitions if kind not in _KNOWN}
         places: dict[tuple[Scope, str], list[tree_sitter.Node]] = {}
         for node, _ in held.references:
             if node.start_byte not in ignored:
                 name = reading.text(node)
-                scope = meant(held.scopes, names, name, node.start_byte, ordered=self._ordered)
-                if scope is not None:
+                scope = meant(held, names, name, node.start_byte, ordered=self._ordered)
+                if scope is not None and names[scope.number][name][1]:
                     places.setdefault((scope, name), []).append(node)
         listed = sorted(places.items(), key=lambda entry: entry[1][0].start_byte)
         variables = tuple(

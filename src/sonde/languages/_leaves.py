@@ -147,6 +147,13 @@ def leaves(
     return tuple(found)
 
 
+def told_by_word(leaf: Leaf, rules: TokenRules) -> str:
+    """What the word of an identifier tells that its kind does not; empty where it is one."""
+    if leaf.kind not in rules.identifiers or not rules.words:
+        return ""
+    return rules.words.get(leaf.parent, {}).get(leaf.text) or rules.words.get("", {}).get(leaf.text, "")
+
+
 def _characters(source: EncodedText, offsets: list[int]) -> list[int]:
     if source.character is None:
         return offsets

@@ -17,12 +17,13 @@ And what the convention has no word for:
 - ``@local.member``: an identifier that is no variable, such as the name of an attribute;
 - ``@local.written``: one whose variable gets a value there, which does not define it;
 - ``@local.outside``: what is evaluated in the scope around the innermost one, as a parameter's default is;
+- ``@local.late``: a value whose variables, which stand right before it, are seen only behind it;
 - ``@local.global``, ``@local.nonlocal``: a name that its scope takes from outside.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -157,6 +158,7 @@ class Locals:
         outside: What is evaluated in the scope around.
         spans: Where scopes begin and end.
         declared: Names that a scope takes from outside: first byte, name, and ``"global"`` or ``"nonlocal"``.
+        late: For definitions that are seen only behind their value, by first byte, one past the value's last.
         end: Length of the text in bytes.
     """
 
@@ -166,6 +168,7 @@ class Locals:
     outside: tuple[tuple[int, int], ...]
     spans: tuple[Span, ...]
     declared: tuple[tuple[int, str, str], ...]
+    late: Mapping[int, int]
     end: int
 
     @cached_property
@@ -211,8 +214,21 @@ def locals_of(grammar: Grammar, root: tree_sitter.Node) -> Locals:
             for where in ("global", "nonlocal")
             for node in captured.get(f"local.{where}", ())
         ),
+        late=_late(captured.get("local.late", ()), sorted(defined)),
         end=root.end_byte,
     )
+
+
+def _late(values: Iterable[tree_sitter.Node], defined: list[int]) -> dict[int, int]:
+    """From the first byte of each definition that is seen only behind its value to the end of that."""
+    found: dict[int, int] = {}
+    for value in values:
+        names = value.prev_named_sibling
+        if names is None or names.type != "expression_list":
+            names = value.parent or value
+        first, last = (bisect_left(defined, byte) for byte in (names.start_byte, value.start_byte))
+        found |= dict.fromkeys(defined[first:last], value.end_byte)
+    return found
 
 
 def _spans(captured: Mapping[str, list[tree_sitter.Node]]) -> Iterator[Span]:
@@ -225,7 +241,9 @@ def _spans(captured: Mapping[str, list[tree_sitter.Node]]) -> Iterator[Span]:
         nodes += found
     listed = nested(nodes)
     for node, above in listed:
-        if above < 0 or listed[above][0].child_by_field_name("body") != node:
+        # A comprehension, a lambda or a loop may be the body of another, and has variables of its own.
+        block = node.type.endswith(("block", "_body"))
+        if not block or above < 0 or listed[above][0].child_by_field_name("body") != node:
             yield (*node.byte_range, kinds[node.id])
 
 
@@ -261,22 +279,30 @@ def definitions_of(found: Locals, kinds: Mapping[str, str]) -> defaultdict[int, 
 
 
 def meant(
-    scopes: Scopes, names: Mapping[int, Mapping[str, tuple[int, str]]], name: str, at: int, *, ordered: bool
+    found: Locals, names: Mapping[int, Mapping[str, tuple[int, str]]], name: str, at: int, *, ordered: bool
 ) -> Scope | None:
     """The scope whose variable a name means at a byte; None where the text declares none.
 
     Args:
-        scopes: The scopes.
-        names: What each defines, see `definitions_of`.
+        found: What the query found.
+        names: What each scope defines, see `definitions_of`.
         name: The name.
         at: The byte.
         ordered: Whether a name means a variable only after its declaration.
     """
+    scopes = found.evaluated
     for scope in scopes.seen(scopes.at(at), name):
         declared = names[scope.number].get(name)
-        if declared is not None and (not ordered or declared[0] <= at):
+        if declared is not None and (not ordered or is_seen(found, declared, at)):
             return scope
     return None
+
+
+def is_seen(found: Locals, declared: tuple[int, str], at: int) -> bool:
+    """Whether a definition is seen at a byte of its scope where names mean what is declared before them."""
+    first, kind = declared
+    # All of a class sees its fields.
+    return kind == "field" or at == first or at >= found.late.get(first, first)
 
 
 def unbound(found: Locals, *, ordered: bool) -> frozenset[int]:
@@ -285,5 +311,5 @@ def unbound(found: Locals, *, ordered: bool) -> frozenset[int]:
     return frozenset(
         node.start_byte
         for node, _ in found.references
-        if meant(found.evaluated, names, node_text(node), node.start_byte, ordered=ordered) is None
+        if meant(found, names, node_text(node), node.start_byte, ordered=ordered) is None
     )

@@ -25,7 +25,7 @@ from typing import Protocol, runtime_checkable
 import tree_sitter
 
 from sonde.languages._kept import Kept
-from sonde.languages._leaves import Leaf, nested
+from sonde.languages._leaves import Leaf, nested, told_by_word
 from sonde.languages._recursion import count_recursion
 from sonde.languages._treesitter import TreeSitterLanguage
 
@@ -194,13 +194,20 @@ class MetricsOf:
 
     def identifiers(self, text: str) -> tuple[str, ...]:
         """Every identifier, names of types and methods included."""
-        kinds = self.language.settings.tokens.identifiers
-        return tuple(leaf.text for leaf in self.leaves(text) if leaf.kind in kinds)
+        rules = self.language.settings.tokens
+        return tuple(
+            leaf.text
+            for leaf in self.leaves(text)
+            if leaf.kind in rules.identifiers and not told_by_word(leaf, rules)
+        )
 
     def keywords(self, text: str) -> int:
         """Number of reserved words."""
-        kinds = self.language.settings.tokens.keywords
-        return sum(leaf.kind in kinds for leaf in self.leaves(text))
+        rules = self.language.settings.tokens
+        return sum(
+            leaf.kind in rules.keywords or told_by_word(leaf, rules) == "keyword"
+            for leaf in self.leaves(text)
+        )
 
     def depth(self, text: str) -> int:
         """Named nodes on the longest way down from the only outermost function, else from the root."""
@@ -273,8 +280,9 @@ def deepest(root: tree_sitter.Node) -> int:
 
 
 def last_statement(body: tree_sitter.Node) -> tree_sitter.Node | None:
-    """The last statement directly in a body."""
-    statements = [child for child in body.named_children if "comment" not in child.type]
+    """The last statement directly in a body; the text of a heredoc stands behind that which it is in."""
+    beside = ("comment", "heredoc_body")
+    statements = [child for child in body.named_children if not child.type.endswith(beside)]
     if len(statements) == 1 and statements[0].type == "statement_list":
         return last_statement(statements[0])
     return statements[-1] if statements else None

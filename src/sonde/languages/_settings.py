@@ -25,6 +25,8 @@ class TokenRules:
         whole: Kinds with children that are one token to tasks: strings.
         holds_text: Kinds with children whose own text, between the children, is a literal too.
         under: Parent kind to exceptions: kind to token kind.
+        words: Parent kind, or empty for any, to words that the grammar takes for identifiers there: word to
+            token kind.
     """
 
     keywords: frozenset[str]
@@ -36,6 +38,7 @@ class TokenRules:
     whole: frozenset[str]
     holds_text: frozenset[str]
     under: Mapping[str, Mapping[str, str]]
+    words: Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,5 +103,6 @@ def read_settings(package: str) -> Settings:
             **{name: frozenset(tokens[name]) for name in lists},
             literals={kind: role for role, kinds in tokens["literals"].items() for kind in kinds},
             under=tokens.get("under", {}),
+            words=tokens.get("words", {}),
         ),
     )

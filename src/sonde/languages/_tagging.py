@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from sonde.languages._facets import facet_of
-from sonde.languages._leaves import Leaf, surfaces
+from sonde.languages._leaves import Leaf, surfaces, told_by_word
 from sonde.languages._metrics import MetricsOf
 from sonde.languages._treesitter import TreeSitterLanguage
 
@@ -80,7 +80,7 @@ class TaggingTables:
         under: For a parent kind, exceptions by the kind of the leaf; empty for no class.
         words: From the text of an identifier to its class.
         more: What AST adds: from the kind of a leaf to its class.
-        more_words: The same from the text of an identifier; without it, ``more`` says that too.
+        more_words: The same from the text of an identifier, which may be spelt as a kind is: `string`.
     """
 
     classes: Mapping[str, str]
@@ -98,7 +98,7 @@ def read_tables(language: TreeSitterLanguage) -> TaggingTables:
         under=raw.get("under", {}),
         words=surfaces(raw.get("words", {})),
         more=surfaces(raw.get("more", {})),
-        more_words=surfaces(raw.get("more_words", raw.get("more", {}))),
+        more_words=surfaces(raw.get("more_words", {})),
     )
 
 
@@ -113,7 +113,8 @@ class TaggingOf:
         self.language = language
         self.tables = read_tables(language)
         self.metrics = facet_of(language.name, "tokens", MetricsOf)
-        self.kinds = language.settings.tokens.identifiers
+        self.rules = language.settings.tokens
+        self.kinds = self.rules.identifiers
 
     def keywords(self, text: str) -> tuple[Tagged, ...]:
         """Keywords, operators and signs with their class."""
@@ -130,7 +131,11 @@ class TaggingOf:
         roles = self.roles(text)
         found: list[Tagged] = []
         for place, leaf in enumerate(listed):
-            if leaf.kind in self.kinds and not _is_label(leaf, roles.get(leaf.start, "")):
+            if (
+                leaf.kind in self.kinds
+                and not told_by_word(leaf, self.rules)
+                and not _is_label(leaf, roles.get(leaf.start, ""))
+            ):
                 label = (
                     "IDP" if leaf.start in packages else self.named(listed, place, roles.get(leaf.start, ""))
                 )

@@ -33,6 +33,13 @@
 ((var_spec name: (identifier) @local.definition.variable) (#not-eq? @local.definition.variable "_"))
 (const_spec name: (identifier) @local.definition.constant)
 
+; A variable is seen behind its declaration: in `x := f(x)` the second is another one.
+(short_var_declaration right: (_) @local.late)
+(var_spec value: (_) @local.late)
+(range_clause right: (_) @local.late)
+(receive_statement right: (_) @local.late)
+(type_switch_statement alias: (_) value: (_) @local.late)
+
 (assignment_statement left: (expression_list (identifier) @local.written))
 (range_clause left: (expression_list (identifier) @local.written) "=")
 (receive_statement left: (expression_list (identifier) @local.written) "=")

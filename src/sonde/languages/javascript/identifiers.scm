@@ -33,10 +33,12 @@
 (_ name: [(identifier) (property_identifier) (private_property_identifier)] @function parameters: (_))
 (_
   [name: (identifier) @function key: (property_identifier) @function property: (_) @function]
-  value: [(function_expression) (generator_function) (arrow_function)])
+  value: [(function_expression) (generator_function) (arrow_function)
+    (parenthesized_expression [(function_expression) (generator_function) (arrow_function)])])
 (assignment_expression
   left: [(identifier) @function (member_expression property: _ @function)]
-  right: [(function_expression) (generator_function) (arrow_function)])
+  right: [(function_expression) (generator_function) (arrow_function)
+    (parenthesized_expression [(function_expression) (generator_function) (arrow_function)])])
 
 (_ name: (identifier) @class body: (class_body))
 

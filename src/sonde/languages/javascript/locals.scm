@@ -73,7 +73,8 @@
 (_ name: (identifier) @local.definition.function parameters: (_))
 (variable_declarator
   name: (identifier) @local.definition.function
-  value: [(function_expression) (generator_function) (arrow_function)])
+  value: [(function_expression) (generator_function) (arrow_function)
+    (parenthesized_expression [(function_expression) (generator_function) (arrow_function)])])
 (_ name: (identifier) @local.definition.type body: (class_body))
 (import_clause (identifier) @local.definition.constant)
 (namespace_import (identifier) @local.definition.constant)

@@ -10,12 +10,16 @@
   [(property_identifier) (private_property_identifier)] @function.member
 ] parameters: (_))
 (variable_declarator
-  name: (identifier) @function.bare value: [(function_expression) (generator_function) (arrow_function)])
-(field_definition property: (_) @function.member value: [(function_expression) (generator_function) (arrow_function)])
-(pair key: (_) @function.member value: [(function_expression) (generator_function) (arrow_function)])
+  name: (identifier) @function.bare value: [(function_expression) (generator_function) (arrow_function)
+    (parenthesized_expression [(function_expression) (generator_function) (arrow_function)])])
+(field_definition property: (_) @function.member value: [(function_expression) (generator_function) (arrow_function)
+    (parenthesized_expression [(function_expression) (generator_function) (arrow_function)])])
+(pair key: (_) @function.member value: [(function_expression) (generator_function) (arrow_function)
+    (parenthesized_expression [(function_expression) (generator_function) (arrow_function)])])
 (assignment_expression
   left: [(identifier) @function.bare (member_expression property: _ @function.member)]
-  right: [(function_expression) (generator_function) (arrow_function)])
+  right: [(function_expression) (generator_function) (arrow_function)
+    (parenthesized_expression [(function_expression) (generator_function) (arrow_function)])])
 ; A property, taken out of its object.
 (labeled_statement
   label: (_) @function.member

@@ -18,7 +18,7 @@ class RubyTagging(TaggingOf):
         leaf = listed[place]
         if leaf.kind in ("operator", "setter") or (role == "attribute" and leaf.parent == "call"):
             return "IDM"
-        if leaf.kind == "constant" and role != "call":
+        if leaf.kind == "constant" and role not in ("call", "function"):
             return "IDC" if role in ("class", "type") or like_a_class(leaf.text) else "IDV"
         return super().named(listed, place, role)
 

@@ -16,7 +16,7 @@ class MisuseRepair(BugTask):
     name = "misuse_repair"
     facet = "misuse"
     labels = (CORRECT, MISUSE)
-    version = "2"
+    version = "3"
     repeats = "variable_misuse"
 
     def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:

@@ -18,7 +18,7 @@ class VariableMisuse(BugTask):
     name = "variable_misuse"
     facet = "misuse"
     labels = (CORRECT, MISUSE)
-    version = "2"
+    version = "3"
 
     def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
         """See `BugTask.variants`."""

@@ -13,6 +13,7 @@ class EarlyReturn(Pattern):
     """Returns before the end."""
 
     name = "early_return"
+    version = "2"
 
 
 task = EarlyReturn()

@@ -12,6 +12,7 @@ class Operators(Measured):
     """Number of operators."""
 
     name = "oct"
+    version = "2"
     facet = "tokens"
     classes = exact(0, 8, above=True)
 

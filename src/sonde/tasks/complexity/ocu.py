@@ -15,6 +15,7 @@ class DistinctOperators(Measured):
     """Number of distinct operators."""
 
     name = "ocu"
+    version = "2"
     facet = "tokens"
     classes = exact(1, 10)
 

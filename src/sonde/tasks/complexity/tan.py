@@ -13,6 +13,7 @@ class TokenMajority(Measured):
     """More keywords or more identifiers."""
 
     name = "tan"
+    version = "2"
     facet = "tokens"
     classes = Classes((("KEY", float("-inf"), -1), ("IDF", 1, float("inf"))))
 

@@ -9,6 +9,7 @@ class VariableUses(Measured):
     """Number of occurrences of variables."""
 
     name = "vct"
+    version = "2"
     facet = "flow"
     classes = exact(1, 10)
 

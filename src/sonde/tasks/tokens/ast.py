@@ -18,6 +18,7 @@ class TokenNodes(TokenClasses):
     """The class of every token."""
 
     name = "ast"
+    version = "2"
     labels = AST_CLASSES
     needs_imports = True
 

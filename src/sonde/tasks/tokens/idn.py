@@ -19,6 +19,7 @@ class Identifiers(TokenClasses):
     """What identifiers name."""
 
     name = "idn"
+    version = "2"
     labels = IDN_CLASSES
     needs_imports = True
 

@@ -19,6 +19,7 @@ class Keywords(TokenClasses):
     """The class of keywords, operators and signs."""
 
     name = "ktx"
+    version = "2"
     labels = KTX_CLASSES
 
     def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:

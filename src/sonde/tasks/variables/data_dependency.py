@@ -20,7 +20,7 @@ class DataDependency(VariablePairs):
     """Whether one variable is computed from another."""
 
     name = "data_dependency"
-    version = "3"
+    version = "4"
     facet = "dependencies"
     labels = ("NO", "YES")
 

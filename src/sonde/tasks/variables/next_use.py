@@ -22,6 +22,7 @@ class NextUse(VariablePairs):
     """The distance to a variable's next occurrence."""
 
     name = "next_use"
+    version = "2"
     labels = _BINS.names
 
     def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:

@@ -18,7 +18,7 @@ class SameScope(VariablePairs):
     """Whether two variables share a scope."""
 
     name = "same_scope"
-    version = "2"
+    version = "3"
     labels = ("NO", "YES")
 
     def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:

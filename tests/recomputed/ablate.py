@@ -28,7 +28,9 @@ def recompute(run: RunFolder, plain: PlainModel, most: int) -> Iterator[Agreemen
     """Compare the donors of one relation's head, and what putting them in costs at its dependents."""
     if not plain.decoder:
         return
-    fits = run.fits().filter((pl.col("method") == "ablate") & (pl.col("kind") == "heads") & ~pl.col("together"))
+    fits = run.fits().filter(
+        (pl.col("method") == "ablate") & (pl.col("kind") == "heads") & ~pl.col("together")
+    )
     effects = run.observations("causal.1").filter(
         (pl.col("what") == "effect") & (pl.col("method") == "ablate") & (pl.col("kind") == "heads")
     )
@@ -41,13 +43,15 @@ def recompute(run: RunFolder, plain: PlainModel, most: int) -> Iterator[Agreemen
     name = f"head {layer}.{head} of {fit['subject']}"
     yield compare(f"{name}: a number of a donor", values, own, tolerance=HALF)
     yield compare(f"{name}: kind of a donor", np.ones(len(marks)), np.array(marks) == np.array(fit["marks"]))
-    yield from _compare(run, plain, effects.filter(pl.col("subject") == fit["subject"]), layer, head, (own, marks), name)
+    yield from _compare(
+        run, plain, effects.filter(pl.col("subject") == fit["subject"]), layer, head, (own, marks), name
+    )
 
 
 def _donors(
     run: RunFolder, plain: PlainModel, layer: int, head: int, width: int
 ) -> tuple[Float[np.ndarray, "donor width"], list[str]]:
-    """Return what the head gives at the places of the training part, the first of each kind, and their mean."""
+    """Return what the head gives at the places of the training part, the first of each kind, and a mean."""
     splits = run.fits().filter(pl.col("method") == "split", pl.col("kind") == "train")
     read = run.observations("causal").filter(
         (pl.col("what") == "head") & pl.col("item_id").is_in(splits["subject"].implode())
@@ -55,7 +59,9 @@ def _donors(
     outputs: dict[tuple[str, int], np.ndarray] = {}
     for part in read.partition_by("item_id", maintain_order=True):
         item = part["item_id"][0]
-        given = plain.head_outputs(plain.encode(run.texts[item]).ids)[layer, :, head * width : (head + 1) * width]
+        given = plain.head_outputs(plain.encode(run.texts[item]).ids)[
+            layer, :, head * width : (head + 1) * width
+        ]
         outputs |= {(item, at): given[at] for at in part["start"]}
     order = sorted(outputs, key=lambda place: hash_unit("kept", *place))
     kinds = dict(zip(read.select("item_id", "start").iter_rows(), read["kind"], strict=True))
@@ -102,8 +108,12 @@ def _compare(
         own.append((total(before), total(after), before.nats[here].sum(), after.nats[here].sum()))
         told = part.filter(pl.col("group").is_in([effects["subject"][0], "elsewhere"]))
         dependents = told.filter(pl.col("group") != "elsewhere")
-        stored.append((told["before"].sum(), told["after"].sum(), dependents["before"].sum(), dependents["after"].sum()))
-    for number, said in enumerate(("a function before", "a function after", "dependents before", "dependents after")):
+        stored.append(
+            (told["before"].sum(), told["after"].sum(), dependents["before"].sum(), dependents["after"].sum())
+        )
+    for number, said in enumerate(
+        ("a function before", "a function after", "dependents before", "dependents after")
+    ):
         yield compare(
             f"{name} ablated: nats of {said}",
             [one[number] for one in stored],
@@ -119,7 +129,9 @@ def _index(item: str, kinds: list[str], marks: list[str]) -> Int[np.ndarray, " s
         held[mark].append(at)
     return np.array(
         [
-            held[kind][int(hash_unit("resample", item, at) * len(held[kind]))] if kind in held else len(marks) - 1
+            held[kind][int(hash_unit("resample", item, at) * len(held[kind]))]
+            if kind in held
+            else len(marks) - 1
             for at, kind in enumerate(kinds)
         ]
     )

@@ -36,7 +36,10 @@ def split_words(text: str) -> list[Word]:
     for line in text.splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
     found = tokenize.generate_tokens(io.StringIO(text).readline)
-    places = [[min(lines[row - 1 : row] or lines[-1:]) + column for row, column in (one.start, one.end)] for one in found]
+    places = [
+        [min(lines[row - 1 : row] or lines[-1:]) + column for row, column in (one.start, one.end)]
+        for one in found
+    ]
     return [Word(start, min(max(start, end), len(text))) for start, end in places]
 
 
@@ -59,7 +62,9 @@ def recompute(run: RunFolder, plain: PlainModel, most: int) -> Iterator[Agreemen
         most -= 1
         mine = edges[item]
         places += zip(mine["start"].to_list(), [words[at].start for at in mine["head_word"]], strict=True)
-        places += zip(mine["other_start"].to_list(), [words[at].start for at in mine["dep_first"]], strict=True)
+        places += zip(
+            mine["other_start"].to_list(), [words[at].start for at in mine["dep_first"]], strict=True
+        )
         encoded = plain.encode(run.texts[item])
         attention = _attention(plain, encoded, words, run.texts[item])
         for row in rows.iter_rows(named=True):

@@ -48,7 +48,9 @@ def _statements(
         & (pl.col("slice") == "all")
         & pl.col("control").is_null()
     )
-    yield compare("mean reciprocal rank of the page", page["value"], [np.mean(1 / np.array(ranks))], tolerance=0.002)
+    yield compare(
+        "mean reciprocal rank of the page", page["value"], [np.mean(1 / np.array(ranks))], tolerance=0.002
+    )
 
 
 def _masks(plain: PlainModel, rows: pl.DataFrame, queries: pl.DataFrame) -> Iterator[Agreement]:
@@ -60,7 +62,7 @@ def _masks(plain: PlainModel, rows: pl.DataFrame, queries: pl.DataFrame) -> Iter
         at = encoded.sharing(row["start"], row["end"]).tolist()
         # The piece and all later pieces of the answer are hidden, and the piece is scored.
         scored = [plain.score(encoded.ids, masked=at[number:]) for number in range(len(at))]
-        nats.append((row["nats"], sum(one.nats[place] for one, place in zip(scored, at, strict=True))))
+        nats.append((row["nats"], float(sum(one.nats[place] for one, place in zip(scored, at, strict=True)))))
         if len(at) == 1:
             ranks.append((row["rank_id"], int(scored[0].rank[at[0]])))
     yield compare("nats of a masked answer", *zip(*nats, strict=True))

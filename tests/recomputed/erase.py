@@ -31,14 +31,18 @@ class Eraser:
 
     def __call__(self, states: Tensor) -> Tensor:
         """Map states."""
-        down, up, centre = (torch.tensor(part, dtype=torch.float32) for part in (self.down, self.up, self.centre))
+        down, up, centre = (
+            torch.tensor(part, dtype=torch.float32) for part in (self.down, self.up, self.centre)
+        )
         return states - (states - centre) @ down @ up
 
 
 def fit_leace(
-    states: Float[np.ndarray, "unit width"], labels: Int[np.ndarray, " unit"], weights: Float[np.ndarray, " unit"]
+    states: Float[np.ndarray, "unit width"],
+    labels: Int[np.ndarray, " unit"],
+    weights: Float[np.ndarray, " unit"],
 ) -> Eraser:
-    """Fit LEACE (Belrose et al. 2023, theorem 4.3): ``W^+ P W`` with P the projection onto ``W cov(x, z)``."""
+    """Fit LEACE: ``W^+ P W``, P the projection onto ``W cov(x, z)`` (Belrose et al. 2023, theorem 4.3)."""
     share = weights / weights.sum()
     classes = np.eye(labels.max() + 1)[labels]
     centre = share @ states
@@ -61,12 +65,14 @@ def recompute(run: RunFolder, plain: PlainModel, most: int) -> Iterator[Agreemen
     )
     splits = run.fits().filter(pl.col("method") == "split")
     train = splits.filter(pl.col("kind") == "train")["subject"]
-    tokens = run.observations("causal").filter((pl.col("what") == "token") & pl.col("item_id").is_in(train.implode()))
+    tokens = run.observations("causal").filter(
+        (pl.col("what") == "token") & pl.col("item_id").is_in(train.implode())
+    )
     for task in effects["subject"].unique(maintain_order=True):
         labels = run.labels(task, "causal").filter(pl.col("label").is_not_null())
         if not plain.decoder or not labels.join(tokens, on=["item_id", "start", "end"], how="semi").height:
             continue
-        layer = int(effects["layer"].max()) // 2
+        layer = max(effects["layer"].to_list()) // 2
         eraser = _fit(run, plain, labels, tokens, layer)
         yield from _compare(run, plain, labels, effects.filter(pl.col("subject") == task), layer, eraser)
 
@@ -74,7 +80,9 @@ def recompute(run: RunFolder, plain: PlainModel, most: int) -> Iterator[Agreemen
 def _fit(run: RunFolder, plain: PlainModel, labels: pl.DataFrame, tokens: pl.DataFrame, layer: int) -> Eraser:
     """Fit to the subwords of the tokens that were looked at, each by one over the length of its token."""
     mine = labels.filter(pl.col("item_id").is_in(tokens["item_id"].implode()))
-    kept = mine.group_by("label").agg(pl.col("item_id").n_unique()).filter(pl.col("item_id") >= FEWEST)["label"]
+    kept = (
+        mine.group_by("label").agg(pl.col("item_id").n_unique()).filter(pl.col("item_id") >= FEWEST)["label"]
+    )
     keys = ["item_id", "start", "end"]
     mine = mine.filter(pl.col("label").is_in(kept.implode())).join(tokens, on=keys, how="semi").sort(keys)
     classes = sorted(kept)
@@ -106,7 +114,7 @@ def _compare(
             return states
 
         after = plain.score(encoded.ids, [Hook(plain.residual(layer), erase)])
-        stored.append((part["before"].sum(), part["after"].sum()))
+        stored.append((float(part["before"].sum()), float(part["after"].sum())))
         own.append((total(plain.score(encoded.ids)), total(after)))
     name = f"erasing {effects['subject'][0]} at layer {layer}: nats of a function"
     yield compare(f"{name} before", [one[0] for one in stored], [one[0] for one in own])

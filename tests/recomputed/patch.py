@@ -13,7 +13,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from tests.recomputed.agreement import NOISE, Agreement, compare
-from tests.recomputed.plain_model import Hook, PlainModel
+from tests.recomputed.plain_model import Change, Hook, PlainModel
 from tests.recomputed.run_folder import RunFolder
 
 CELLS = {
@@ -48,7 +48,10 @@ def make_pair(plain: PlainModel, text: str, place: tuple[int, int], other: str) 
     """Exchange the variable at a place with another one everywhere else."""
     start, end = place
     right = text[start:end]
-    names = [match.span() for match in re.finditer(rf"(?<!\w)(?:{re.escape(right)}|{re.escape(other)})(?!\w)", text)]
+    names = [
+        match.span()
+        for match in re.finditer(rf"(?<!\w)(?:{re.escape(right)}|{re.escape(other)})(?!\w)", text)
+    ]
     exchanged = {right: other, other: right}
     corrupt, position = "", 0
     for begin, stop in names:
@@ -89,13 +92,18 @@ def recompute(run: RunFolder, plain: PlainModel, most: int) -> Iterator[Agreemen
     patched: list[tuple[float, float]] = []
     for row in pairs.iter_rows(named=True):
         pair = make_pair(plain, run.texts[row["item_id"]], (row["start"], row["end"]), row["group"])
-        margins += [(row["before"], _margin(plain, pair, pair.clean)), (row["after"], _margin(plain, pair, pair.corrupt))]
+        margins += [
+            (row["before"], _margin(plain, pair, pair.clean)),
+            (row["after"], _margin(plain, pair, pair.corrupt)),
+        ]
         if patched:
             continue
         states = {name: plain.states(ids) for name, ids in (("clean", pair.clean), ("corrupt", pair.corrupt))}
         for cell in cells.filter(pl.col("item_id") == row["item_id"]).iter_rows(named=True):
             source, into = ("clean", pair.corrupt) if cell["kind"] == "denoising" else ("corrupt", pair.clean)
-            where = np.array([at for at, role in enumerate(pair.roles) if role in CELLS[cell["subject"]]], dtype=np.int64)
+            where = np.array(
+                [at for at, role in enumerate(pair.roles) if role in CELLS[cell["subject"]]], dtype=np.int64
+            )
             put = torch.tensor(states[source][cell["layer"]][where])
             hook = Hook(plain.residual(cell["layer"]), _putting(put, where))
             patched.append((cell["after"], _margin(plain, pair, into, [hook])))
@@ -105,7 +113,7 @@ def recompute(run: RunFolder, plain: PlainModel, most: int) -> Iterator[Agreemen
         yield compare("margin with a cell patched", *zip(*patched, strict=True), tolerance=NOISE)
 
 
-def _putting(put: Tensor, where: Int[np.ndarray, " subword"]) -> object:
+def _putting(put: Tensor, where: Int[np.ndarray, " subword"]) -> Change:
     def change(states: Tensor) -> Tensor:
         states[where] = put
         return states

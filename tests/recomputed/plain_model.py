@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,13 @@ BUNDLED = Path(__file__).parents[2] / "src" / "sonde" / "models" / "bundled"
 NEAR_TIE = 1e-4
 """Logits that lie closer count as tied, and ties against the right subword (docs/files.md)."""
 
-_PROJECTIONS = ("self_attn.o_proj", "attention.output.dense", "attention.attn.o", "attn.out_proj", "attn.c_proj")
+_PROJECTIONS = (
+    "self_attn.o_proj",
+    "attention.output.dense",
+    "attention.attn.o",
+    "attn.out_proj",
+    "attn.c_proj",
+)
 """What mixes the outputs of heads, by family."""
 
 Change = Callable[[Tensor], Tensor]
@@ -159,7 +165,7 @@ class PlainModel:
         return self.blocks[layer] if layer < len(self.blocks) else self.model.get_output_embeddings()
 
     @contextmanager
-    def _hooked(self, hooks: Sequence[Hook], size: int) -> Iterator[None]:
+    def _hooked(self, hooks: Sequence[Hook], size: int) -> Generator[None]:
         with ExitStack() as stack:
             for hook in hooks:
                 handle = hook.module.register_forward_pre_hook(self._changing(hook, size), with_kwargs=True)

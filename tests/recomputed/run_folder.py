@@ -84,7 +84,9 @@ class RunFolder:
     def labels(self, task: str, lens: str) -> pl.DataFrame:
         """Read the labels of a task in the way in which a lens asks it."""
         folder = self.root / "labels" / f"task={task}"
-        files = [path for path in sorted(folder.glob("*.parquet")) if path.suffixes[-2:] != [".inputs", ".parquet"]]
+        files = [
+            path for path in sorted(folder.glob("*.parquet")) if path.suffixes[-2:] != [".inputs", ".parquet"]
+        ]
         own = [path for path in files if path.name.endswith(f".{lens}.parquet")]
         plain = [path for path in files if path.name.count(".") == 1]
         return pl.concat([pl.read_parquet(path) for path in own or plain])

@@ -22,7 +22,7 @@ def recompute(run: RunFolder, plain: PlainModel, most: int) -> Iterator[Agreemen
     for rows in groups:
         text = run.texts[rows["item_id"][0]]
         encoded = plain.encode(text)
-        if not plain.fits(encoded) or len(ids) and most <= 0:
+        if most <= 0 or not plain.fits(encoded):
             unread += 1
             continue
         most -= 1

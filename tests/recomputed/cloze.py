@@ -45,6 +45,7 @@ def _statements(
         (pl.col("lens") == "cloze")
         & (pl.col("metric") == "mrr")
         & (pl.col("aggregation") == "sum")
+        & (pl.col("matching") == "candidates")
         & (pl.col("slice") == "all")
         & pl.col("control").is_null()
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +10,19 @@ from typing import Any
 
 import numpy as np
 import torch
+from gguf import GGUFReader
 from jaxtyping import Float, Int
+from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
 from torch import Tensor, nn
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
 BUNDLED = Path(__file__).parents[2] / "src" / "sonde" / "models" / "bundled"
+
+GGUF_SPLITS = {"smollm": Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])}
+"""How the tokenizers of GGUF files split texts into words, as the models' own ``tokenizer.json`` has it.
+
+transformers knows one split for all of them, that of GPT-2, which leaves a space to a number.
+"""
 
 NEAR_TIE = 1e-4
 """Logits that lie closer count as tied, and ties against the right subword (docs/files.md)."""
@@ -70,6 +78,8 @@ class PlainModel:
         self.has_head = bool(facts["head"])
         self.context = int(facts["context"])
         self.tokenizer: Any = AutoTokenizer.from_pretrained(source, **more)
+        if more and (split := GGUF_SPLITS.get(_read_split(place))) is not None:
+            self.tokenizer.backend_tokenizer.pre_tokenizer = split
         family: Any = AutoModelForCausalLM if self.decoder else AutoModelForMaskedLM
         self.model: Any = (family if self.has_head else AutoModel).from_pretrained(
             source, dtype=torch.float32, attn_implementation="eager", **more
@@ -104,7 +114,9 @@ class PlainModel:
         """Return whether the model reads a text at once."""
         return 0 < len(encoded.ids) <= self.context - len(self.before) - len(self.behind)
 
-    def read(self, ids: Sequence[int], hooks: Sequence[Hook] = (), **asked: bool) -> Any:
+    def read(
+        self, ids: tuple[int, ...] | list[int], hooks: tuple[Hook, ...] | list[Hook] = (), **asked: bool
+    ) -> Any:
         """Read one text, and return what transformers does."""
         tokens = torch.tensor([[*self.before, *ids, *self.behind]])
         with torch.no_grad(), self._hooked(hooks, len(ids)):
@@ -114,12 +126,12 @@ class PlainModel:
         """Return the part of rows that the text's own subwords have, on the last axis but one."""
         return rows[..., len(self.before) : len(self.before) + size, :]
 
-    def states(self, ids: Sequence[int]) -> Float[np.ndarray, "layer subword width"]:
+    def states(self, ids: tuple[int, ...] | list[int]) -> Float[np.ndarray, "layer subword width"]:
         """Return the states of a text, embeddings first."""
         layers = self.read(ids, output_hidden_states=True).hidden_states
         return np.stack([self.inside(layer[0], len(ids)).numpy() for layer in layers])
 
-    def head_outputs(self, ids: Sequence[int]) -> Float[np.ndarray, "layer subword width"]:
+    def head_outputs(self, ids: tuple[int, ...] | list[int]) -> Float[np.ndarray, "layer subword width"]:
         """Return what the heads of each layer give, one after the other, before they are mixed."""
         seen: list[np.ndarray] = []
 
@@ -130,7 +142,12 @@ class PlainModel:
         self.read(ids, [Hook(self.projection(layer), keep) for layer in range(len(self.blocks))])
         return np.stack(seen)
 
-    def score(self, ids: Sequence[int], hooks: Sequence[Hook] = (), masked: Sequence[int] = ()) -> Scored:
+    def score(
+        self,
+        ids: tuple[int, ...] | list[int],
+        hooks: tuple[Hook, ...] | list[Hook] = (),
+        masked: tuple[int, ...] | list[int] = (),
+    ) -> Scored:
         """Score the subwords of a text: of a decoder all, else those that are hidden, all at once."""
         size = len(ids)
         shown = np.array(ids)
@@ -147,7 +164,7 @@ class PlainModel:
         rank[at] = (logits >= own - NEAR_TIE).sum(1).numpy()
         return Scored(nats, rank)
 
-    def score_all(self, ids: Sequence[int]) -> Scored:
+    def score_all(self, ids: tuple[int, ...] | list[int]) -> Scored:
         """Score every subword of a text, of a masked model each hidden by itself."""
         if self.decoder:
             return self.score(ids)
@@ -165,7 +182,7 @@ class PlainModel:
         return self.blocks[layer] if layer < len(self.blocks) else self.model.get_output_embeddings()
 
     @contextmanager
-    def _hooked(self, hooks: Sequence[Hook], size: int) -> Generator[None]:
+    def _hooked(self, hooks: tuple[Hook, ...] | list[Hook], size: int) -> Generator[None]:
         with ExitStack() as stack:
             for hook in hooks:
                 handle = hook.module.register_forward_pre_hook(self._changing(hook, size), with_kwargs=True)
@@ -192,3 +209,9 @@ class Hook:
 
     module: Any
     change: Change
+
+
+def _read_split(file: Path) -> str:
+    """Return llama.cpp's name of how a GGUF file's tokenizer splits texts; empty where it has none."""
+    field = GGUFReader(file).fields.get("tokenizer.ggml.pre")
+    return "" if field is None else str(field.contents())

@@ -38,6 +38,8 @@ def recompute(run: RunFolder, plain: PlainModel, most: int) -> Iterator[Agreemen
     yield compare("rank of a subword", *zip(*ranks, strict=True), tolerance=0, share=0.002)
     if not unread:
         page = run.scores.filter(
-            (pl.col("lens") == "surprisal") & (pl.col("metric") == "bits_per_byte") & (pl.col("slice") == "")
+            (pl.col("lens") == "surprisal")
+            & (pl.col("metric") == "bits_per_byte")
+            & (pl.col("slice") == "all")
         )
         yield compare("bits per byte of the page", page["value"][:1], [total / np.log(2) / size])

@@ -14,13 +14,6 @@ from tests.recomputed.__main__ import NUMBERS, main
 
 pytestmark = pytest.mark.slow
 
-OPTIONS = {
-    "probe": {"folds": 1, "controls": False},
-    "cloze": {"per_library": 1, "templates": "call", "candidates": 3, "frames": 0.0},
-    "causal": {"methods": "erase,ablate,patch", "items": 5, "patched_cells": 4, "draws": 1},
-}
-TASKS = ["idn", "syntax_relations", "api_cloze"]
-
 WRONG: dict[str, pl.Expr] = {
     "surprisal": pl.col("nats") + 0.01,
     "probe": pl.col("scale").list.eval(pl.element() * 2),
@@ -34,49 +27,78 @@ WRONG: dict[str, pl.Expr] = {
 
 
 @pytest.fixture(scope="module")
-def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the bundled decoder, with functions enough for a map to be fitted."""
-    folder = tmp_path_factory.mktemp("decoder") / "run"
-    lenses = ["surprisal", "probe", "attention", "cloze", "causal"]
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with interventions, of functions enough for a map to be fitted."""
+    folder = tmp_path_factory.mktemp("changed") / "run"
+    options = {"causal": {"methods": "erase,ablate,patch", "items": 4, "patched_cells": 4, "draws": 1}}
     sonde.run(
-        models="sonde/mini-decoder", lenses=lenses, tasks=TASKS, limit=110, options=OPTIONS, output=folder
+        models="sonde/mini-decoder",
+        lenses=["surprisal", "causal"],
+        tasks=["idn", "syntax_relations"],
+        limit=110,
+        options=options,
+        output=folder,
     )
     return folder
 
 
-def test_every_number_of_a_decoder_is_confirmed(decoder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = main([str(decoder), "--items", "15"])
-    table = capsys.readouterr().out
-    assert status == 0, table
-    for said in ("nats of a subword", "answer of a probe", "rank of an edge", "mean reciprocal rank"):
-        assert said in table
-    for said in ("erasing idn", "ablated: nats of dependents after", "margin with a cell patched"):
-        assert said in table
-
-
-def test_the_numbers_of_an_encoder_are_confirmed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = {lens: OPTIONS[lens] for lens in ("probe", "cloze")}
-    lenses = ["surprisal", "probe", "attention", "cloze"]
+@pytest.fixture(scope="module", params=["sonde/mini-decoder", "sonde/mini-encoder"])
+def read(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a bundled model through the lenses that change nothing."""
+    folder = tmp_path_factory.mktemp("read") / "run"
+    options = {
+        "attention": {"random_weights_share": 0.0},
+        "probe": {"folds": 1, "controls": False},
+        "cloze": {"per_library": 1, "templates": "call", "candidates": 3, "frames": 0.0},
+    }
     sonde.run(
-        models="sonde/mini-encoder",
-        lenses=lenses,
-        tasks=TASKS,
-        limit=30,
+        models=request.param,
+        lenses=["surprisal", "probe", "attention", "cloze"],
+        tasks=["idn", "syntax_relations", "api_cloze"],
+        limit=24,
         options=options,
-        output=tmp_path / "run",
+        output=folder,
     )
-    status = main([str(tmp_path / "run"), "--items", "3"])
+    return folder
+
+
+def test_numbers_are_confirmed(read: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = main([str(read), "--items", "4"])
     table = capsys.readouterr().out
     assert status == 0, table
-    assert "rank of a masked answer" in table
+    for said in ("nats of a subword", "answer of a probe", "rank of an edge in a head"):
+        assert said in table
+    assert ("page" in table) != ("rank of a masked answer" in table)
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-def test_a_wrong_number_is_found(number: str, decoder: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(decoder, tmp_path / "run")
+def test_interventions_are_confirmed(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = main([str(changed), "--only", "erase", "ablate", "patch"])
+    table = capsys.readouterr().out
+    assert status == 0, table
+    for said in ("erasing idn at layer 3", "ablated: nats of dependents after", "margin with a cell patched"):
+        assert said in table
+
+
+def spoil(run: Path, number: str, folder: Path) -> Path:
+    """Copy a run, and make the tables of a lens wrong."""
+    shutil.copytree(run, folder)
     for path in (folder / "observations" / f"lens={NUMBERS[number][0]}").rglob("*.parquet"):
         pl.read_parquet(path).with_columns(WRONG[number]).write_parquet(path)
-    assert main([str(folder), "--items", "1", "--only", number]) == 1
+    return folder
+
+
+@pytest.mark.parametrize("number", ["surprisal", "probe", "attention", "cloze"])
+def test_a_wrong_number_is_found(number: str, read: Path, tmp_path: Path) -> None:
+    assert main([str(spoil(read, number, tmp_path / "run")), "--items", "1", "--only", number]) == 1
+
+
+@pytest.mark.parametrize("number", ["erase", "ablate", "patch"])
+def test_a_wrong_intervention_is_found(number: str, changed: Path, tmp_path: Path) -> None:
+    assert main([str(spoil(changed, number, tmp_path / "run")), "--only", number]) == 1
+
+
+def test_every_number_is_tried() -> None:
+    assert WRONG.keys() == NUMBERS.keys()
 
 
 def test_only_the_test_imports_sonde() -> None:

@@ -137,7 +137,7 @@ def _rank(
     for query, target in asked:
         own = attention[:, :, query, target, None]
         rank = (attention[:, :, query] >= own * (1 - NEAR_TIE)).sum(2)
-        found.append(np.where(own[..., 0] < 0, NEVER, np.minimum(rank, NEVER - 1)))
+        found.append(np.where(own[..., 0] < 0, NEVER, np.minimum(rank, NEVER)))
     return np.stack(found)
 
 

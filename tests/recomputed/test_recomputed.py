@@ -42,9 +42,10 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=["sonde/mini-decoder", "sonde/mini-encoder"])
+@pytest.fixture(scope="module", params=[("sonde/mini-decoder", 24), ("sonde/mini-encoder", 20)], ids=str)
 def read(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of a bundled model through the lenses that change nothing."""
+    model, limit = request.param
     folder = tmp_path_factory.mktemp("read") / "run"
     options = {
         "attention": {"random_weights_share": 0.0},
@@ -52,10 +53,10 @@ def read(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         "cloze": {"per_library": 1, "templates": "call", "candidates": 3, "frames": 0.0},
     }
     sonde.run(
-        models=request.param,
+        models=model,
         lenses=["surprisal", "probe", "attention", "cloze"],
         tasks=["idn", "syntax_relations", "api_cloze"],
-        limit=24,
+        limit=limit,
         options=options,
         output=folder,
     )
@@ -63,10 +64,10 @@ def read(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_numbers_are_confirmed(read: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = main([str(read), "--items", "4"])
+    status = main([str(read), "--items", "2"])
     table = capsys.readouterr().out
     assert status == 0, table
-    for said in ("nats of a subword", "answer of a probe", "rank of an edge in a head"):
+    for said in ("nats of a subword", "state of a token", "rank of an edge in a head"):
         assert said in table
     assert ("page" in table) != ("rank of a masked answer" in table)
 

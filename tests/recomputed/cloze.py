@@ -1,4 +1,4 @@
-"""Cloze: log-probabilities of statements or masked answers, and the ranks that the page counts."""
+"""Cloze: log-probabilities of statements, and the ranks that the page counts; of decoders alone."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ NEAR_TIE = 1e-4
 
 
 def recompute(run: RunFolder, plain: PlainModel, most: int) -> Iterator[Agreement]:
-    """Compare what each statement or masked answer costs, and the ranks of queries."""
+    """Compare what each statement costs, and the ranks of queries."""
     rows = run.observations("cloze")
     for task in run.tasks("cloze"):
         queries = run.labels(task, "cloze")
         if plain.decoder:
             yield from _statements(run, plain, rows, queries)
-        else:
-            yield from _masks(plain, rows, queries)
 
 
 def _statements(
@@ -52,19 +50,3 @@ def _statements(
     yield compare(
         "mean reciprocal rank of the page", page["value"], [np.mean(1 / np.array(ranks))], tolerance=0.002
     )
-
-
-def _masks(plain: PlainModel, rows: pl.DataFrame, queries: pl.DataFrame) -> Iterator[Agreement]:
-    nats: list[tuple[float, float]] = []
-    ranks: list[tuple[int, int]] = []
-    asked = queries.join(rows.filter(pl.col("nats").is_not_null()), on="query_id")
-    for row in asked.iter_rows(named=True):
-        encoded = plain.encode(row["prefix"] + row["answer"] + row["suffix"])
-        at = encoded.sharing(row["start"], row["end"]).tolist()
-        # The piece and all later pieces of the answer are hidden, and the piece is scored.
-        scored = [plain.score(encoded.ids, masked=at[number:]) for number in range(len(at))]
-        nats.append((row["nats"], float(sum(one.nats[place] for one, place in zip(scored, at, strict=True)))))
-        if len(at) == 1:
-            ranks.append((row["rank_id"], int(scored[0].rank[at[0]])))
-    yield compare("nats of a masked answer", *zip(*nats, strict=True))
-    yield compare("rank of a masked answer", *zip(*ranks, strict=True), tolerance=0, share=0.002)

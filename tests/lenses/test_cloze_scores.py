@@ -339,6 +339,13 @@ def test_nothing_is_said_of_k_where_no_more_than_k_compete() -> None:
         assert counts == {1: 30, 5: 20, 10: 10}
     assert found(scores, "p_at_k", "all", control="chance", k=5).value == pytest.approx((5 / 6 + 5 / 12) / 2)
     assert found(scores, "p_at_k", "all", control="chance", k=10).value == pytest.approx(10 / 12)
+    # Chance is a control like the others: the model is compared with it query by query.
+    for k in (1, 5, 10):
+        own = found(scores, "p_at_k", "all", matching="candidates", aggregation="sum", k=k).value
+        at_random = found(scores, "p_at_k", "all", control="chance", k=k).value
+        gain = found(scores, "p_at_k_gain", "all", control="chance", k=k)
+        assert gain.value == pytest.approx(own - at_random)
+        assert gain.ci_low < gain.value < gain.ci_high
     largest = max(score.k or 0 for score in scores if score.metric.startswith("p_at_k"))
     assert largest == 10
 

@@ -16,8 +16,9 @@ from tests.report.test_run import observed
 
 from sonde.languages import LANGUAGES
 from sonde.report import build_report
+from sonde.report._any_lens import explorer
 from sonde.report._any_lens._functions import ExplorerLimits, choose
-from sonde.report._any_lens.explorer import packed
+from sonde.report._any_lens.explorer import Explorer, packed
 from sonde.report._shared.run import RunData
 from sonde.report._shared.title import titles
 from sonde.report._shared.tokens import TokenLens
@@ -206,3 +207,15 @@ def test_keys_colours_tree_and_address(report: Path, tmp_path: Path) -> None:
         page.evaluate("location.reload()")
         page.wait_for_selector(".ex-code .t.on")
         assert page.locator(".ex-code .t.on").text_content() == token
+
+
+def test_notes_of_lenses_are_sentences_of_their_own(
+    run_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Notes stand one after the other in a paragraph: those of lenses ran into each other."""
+    data = packed_of(run_directory)
+    data["findings"] = [{"label": label, "note": "it says this"} for label in ("Attention", "Probes")]
+    monkeypatch.setattr(explorer, "packed", lambda run, limits: data)
+    figure = Explorer().draw(RunData(run_directory))
+    assert figure is not None
+    assert [note[-1] for note in figure.notes] == [".", ".", "."]

@@ -34,7 +34,7 @@ class Causal(LensDefaults):
     """The lens of interventions."""
 
     name = LENS
-    version = "4"
+    version = "5"
     typed_options = CausalOptions
     tasks = TASKS
     takes = frozenset({"item", "span", "relation"})

@@ -20,7 +20,7 @@ from sonde.capture.interventions import Affine
 from sonde.corpora import Item, split
 from sonde.lenses._lens import HANDED_KEY, LensSettings, Scoring
 from sonde.lenses.causal.options import read_options
-from sonde.results.columns import scan_files
+from sonde.results.columns import Columns, scan_files, schema_of
 from sonde.training.erasure import Eraser
 
 FRACTIONS = (0.5, 0.15, 0.35)
@@ -31,20 +31,30 @@ SPLIT = "split"
 MEASURED = 1
 """What rows of functions that effects are measured on have as `rank`."""
 
-FITS_SCHEMA = {
-    "method": pl.String,
-    "subject": pl.String,
-    "kind": pl.String,
-    "layer": pl.Int32,
-    "rank": pl.Int32,
-    "heads": pl.List(pl.Int32),
-    "down": pl.Binary,
-    "up": pl.Binary,
-    "centre": pl.Binary,
-    "values": pl.Binary,
-    "marks": pl.List(pl.String),
-    "together": pl.Boolean,
+FITS_COLUMNS: Columns = {
+    "method": (pl.String, "what tries the change; `split` in a row a function"),
+    "subject": (pl.String, "the property, the relation or the cell; of `split` the function"),
+    "kind": (
+        pl.String,
+        "the change itself (`leace`, `heads`), a draw of a control, or the direction of a cell; of `split` "
+        "`train`, `valid` or `test`",
+    ),
+    "layer": (pl.Int32, "where, 0 the embeddings; of heads, from 0"),
+    "rank": (
+        pl.Int32,
+        "dimensions that a map erases, or number of `values`; of `split` 1 where effects are measured",
+    ),
+    "heads": (pl.List(pl.Int32), "heads of the layer that are replaced"),
+    "down": (pl.Binary, "`float32` (width, rank) of the map `x - ((x - centre) @ down) @ up`"),
+    "up": (pl.Binary, "`float32` (rank, width)"),
+    "centre": (pl.Binary, "`float32` (width)"),
+    "values": (pl.Binary, "`float32` (rank, width): what may stand in for the heads; the last is the mean"),
+    "marks": (pl.List(pl.String), "kind of place of each of the `values`; empty for the mean"),
+    "together": (pl.Boolean, "all changes of its subject and kind are made at once"),
 }
+"""Columns of what a stage hands on."""
+
+FITS_SCHEMA = schema_of(FITS_COLUMNS)
 
 CONTROL = pl.col("kind").str.split(" ").list.first()
 """`FittedChange.control`, of rows."""

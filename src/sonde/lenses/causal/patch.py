@@ -97,15 +97,19 @@ def first_rows(
     for one in observed:
         for capture in one.captures:
             if capture.patches is not None:
-                _add(rows, capture.item_id, capture.patches)
+                _add(rows, one.prepared.item, capture.patches, settings.seed)
 
 
-def _add(rows: Rows, item: str, found: PatchedItem) -> None:
-    pair = found.pair
-    margins = {} if pair is None else {"before": pair.clean, "after": pair.corrupt}
-    rows.add(item_id=item, what=PAIR, method=NAME, n=found.tried, hits=found.aligned, **margins)
+def _add(rows: Rows, function: Item, found: PatchedItem, seed: int) -> None:
+    pair, item = found.pair, function.item_id
+    about = {"item_id": item, "what": PAIR, "method": NAME, "n": found.tried, "hits": found.aligned}
     if pair is None:
+        rows.add(**about)
         return
+    start, end = pair.place
+    swapped = next(one.swapped for one in pairs_of(function, seed) if one.place == pair.place)
+    other = swapped[start : end + len(swapped) - len(function.text)]
+    rows.add(**about, before=pair.clean, after=pair.corrupt, start=start, end=end, group=other)
     for at, direction in enumerate(DIRECTIONS):
         before, target = (pair.corrupt, pair.clean) if at == 0 else (pair.clean, pair.corrupt)
         for layer, name in itertools.product(range(pair.attributed.shape[1]), CELLS):

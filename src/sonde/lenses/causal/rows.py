@@ -33,7 +33,8 @@ ROWS_COLUMNS: Columns = {
     "layer": (pl.Int32, "where something was changed, 0 the embeddings; of heads, from 0; null for nothing"),
     "group": (
         pl.String,
-        "of an effect: the construct of the subwords, or `keyword`; for heads what they are to a relation",
+        "of an effect: the construct of the subwords, or `keyword`; for heads what they are to a relation; "
+        "of a `pair`: the variable that the one at its place is exchanged with",
     ),
     "n": (pl.Int32, "subwords scored; of a `hit`, edges of the relation"),
     "before": (pl.Float64, "their nats with nothing changed"),
@@ -47,7 +48,11 @@ ROWS_COLUMNS: Columns = {
         "subwords that a layer finds likeliest; of a `pair`, pairs that are cut alike; of a `hit`, edges",
     ),
     "settled": (pl.Int32, "subwords that a layer and all later ones find likeliest"),
-    "start": (pl.Int32, "first character of a token, or number of a subword; of `word`, `state` its id"),
+    "start": (
+        pl.Int32,
+        "first character of a token, or of the place of a `pair`, or number of a subword; of `word`, `state` "
+        "its id",
+    ),
     "end": (pl.Int32, "its end, exclusive"),
     "first": (pl.Int32, "the first layer whose states the row holds"),
     "states": (pl.Binary, "half precision, layer by layer, each divided by its scale"),

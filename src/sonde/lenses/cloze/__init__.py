@@ -67,7 +67,7 @@ class Cloze(LensDefaults):
     """The cloze lens."""
 
     name = "cloze"
-    version = "4"
+    version = "5"
     typed_options = ClozeOptions
     tasks = (TASK,)
     takes = frozenset({"corpus"})

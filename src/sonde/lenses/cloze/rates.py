@@ -47,12 +47,17 @@ def mrr(column: str) -> Mean:
 
 
 def chance(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """What ranking at random gets, of answers that compete with a few others."""
+    """Score ranking at random, of answers that compete with a few others, and the model's gain over it."""
     competing = pl.col(COMPETING)
     reciprocal = {count: sum(1 / rank for rank in range(1, count + 1)) / count for count in _counts(frame)}
     value = competing.replace_strict(reciprocal, default=None, return_dtype=pl.Float64)
     named = dataclasses.replace(template, control="chance")
-    return by_library(frame, [*chance_at_k(), Mean("mrr", value, "unit")], named)
+    rates = chance_at_k()
+    gains = [
+        Mean("p_at_k_gain", hit(frame, "rank", k).cast(pl.Float64) - rate.of, "difference", fields={"k": k})
+        for k, rate in zip(KS, rates, strict=True)
+    ]
+    return by_library(frame, [*rates, *gains, Mean("mrr", value, "unit")], named)
 
 
 def chance_at_k(ks: Sequence[int] = KS) -> list[Mean]:

@@ -56,7 +56,7 @@ class Explorer:
         notes = [
             f"{count(len(items))} {'function' if len(items) == 1 else 'functions'}, {how}; of each at most "
             f"its first {count(self.limits.characters)} characters ({count(cut)} cut).",
-            *(f"{one['label']}: {one['note']}" for one in data["findings"] if one["note"]),
+            *(f"{one['label']}: {one['note']}." for one in data["findings"] if one["note"]),
         ]
         return Figure(
             notes=notes,

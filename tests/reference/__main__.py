@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,32 @@ INTENDED = {
         "only a quirk of paper mode reads the names of arguments, so corrected mode no longer labels them"
     )
     for command in ("run-surprisal-corrected", "run-surprisal-encoder-corrected")
+}
+_LABELS: dict[tuple[str, str], tuple[str, int]] = {
+    ("python", "ast"): ("names that are spelt as a kind of the grammar is are no literals", 42),
+    ("python", "data_dependency"): ("marks stand on declarations; `x, y = a, b` moves b into y alone", 794),
+    ("java", "data_dependency"): ("`a[i] = v` reads the index and does not write it", 10),
+    ("python", "same_scope"): ("marks stand on declarations", 792),
+}
+_CORRECTED: dict[tuple[str, str], tuple[str, int]] = {
+    ("java", "function_docstring"): ("`{@inheritDoc}` and the like are no summaries", 84),
+    ("python", "srk"): ("keywords of the head are never replaced", 60),
+    ("python", "sck"): ("keywords of the head are never replaced", 60),
+    ("java", "srk"): ("keywords of the head are never replaced", 10),
+    ("java", "sck"): ("keywords of the head are never replaced", 10),
+}
+"""Tasks whose labels differ by intention, with the reason and how many rows of both sides together."""
+
+_MODES = ("corrected", "paper")
+INTENDED |= {
+    (f"label-{language}-{mode}-{task}", "labels"): Intended(reason, most)
+    for mode, labels in zip(_MODES, (_LABELS | _CORRECTED, _LABELS), strict=True)
+    for (language, task), (reason, most) in labels.items()
+}
+INTENDED |= {
+    (f"label-{language}-{mode}-{task}", ""): Intended("nothing to label ends with 2")
+    for language, mode in product(("python", "java"), _MODES)
+    for task in ("labelled", "labelled_pairs", "labelled_spans", "api_deprecated")
 }
 """Files that differ by intention, each with the reason."""
 

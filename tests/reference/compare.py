@@ -36,8 +36,11 @@ _FOUND = ("n", "n_clusters", "ci_method", "fold_layers", "chosen")
 _KINDS = ("lens", "metric", "of_metric", "compared_to", "control", "method")
 """Columns of scores by which added rows are counted."""
 
-_EDGE = ("id", "label", "start", "end", "other_start", "other_end")
-"""What an edge is in a file of relations."""
+_PLACE = ("id", "label", "value", "start", "end", "other_start", "other_end")
+"""What a row is in a file of labels."""
+
+_VERSIONED = ("span",)
+"""Columns of labels that name a version of their task, not what it says."""
 
 _HASH = frozenset("0123456789abcdef")
 
@@ -63,11 +66,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Intended:
-    """A file that differs by intention.
+    """A file that differs by intention; without a name, how a command ends.
 
     Attributes:
         reason: Why it does.
-        most: Edges that may differ; None where the whole file is gone.
+        most: Rows of labels that may differ; None where the whole file is gone.
     """
 
     reason: str
@@ -116,7 +119,9 @@ def _of_command(
 ) -> Iterator[Finding]:
     codes = [json.loads((place / "ended.json").read_text())["code"] for place in (before, after)]
     if codes[0] != codes[1]:
-        yield Finding(DIFFERS, name, "", f"ended with {codes[1]}, before with {codes[0]}")
+        allowed = intended.get((name, ""))
+        kind, why = (DIFFERS, "") if allowed is None else (INTENDED, f": {allowed.reason}")
+        yield Finding(kind, name, "", f"ended with {codes[1]}, before with {codes[0]}{why}")
         return
     own, other = _files(before), _files(after)
     for file in sorted(own.keys() | other.keys()):
@@ -129,10 +134,10 @@ def _of_command(
             for kind, what, count in _of_tables(_table(own[file]), _table(other[file])):
                 yield Finding(kind, name, file, what, count)
         elif allowed and allowed.most is not None:
-            count = _edges_that_differ(own[file][0], other[file][0])
+            count = _rows_that_differ(own[file][0], other[file][0])
             if count:
                 kind = INTENDED if count <= allowed.most else DIFFERS
-                yield Finding(kind, name, file, f"edges (at most {allowed.most:,}): {allowed.reason}", count)
+                yield Finding(kind, name, file, f"rows (at most {allowed.most:,}): {allowed.reason}", count)
         else:
             for kind, what, count in _of_labels(own[file][0], other[file][0]):
                 yield Finding(kind, name, file, what, count)
@@ -256,7 +261,7 @@ def _of_labels(before: Path, after: Path) -> Iterator[tuple[str, str, int]]:
         for kind, names in ((DIFFERS, columns.keys() - now.keys()), (ADDED, now.keys() - columns.keys())):
             for name in sorted(names):
                 yield kind, f"column {name}", len(other)
-        common = [name for name in columns if name in now]
+        common = [name for name in columns if name in now and name not in _VERSIONED]
         texts = [
             [json.dumps({name: row.get(name) for name in common}) for row in rows] for rows in (own, other)
         ]
@@ -268,9 +273,10 @@ def _of_labels(before: Path, after: Path) -> Iterator[tuple[str, str, int]]:
         yield DIFFERS, "the order of the rows", len(texts[0])
 
 
-def _edges_that_differ(before: Path, after: Path) -> int:
-    """Edges of relations that only one of two files has."""
+def _rows_that_differ(before: Path, after: Path) -> int:
+    """Count the rows of labels that only one of two files has."""
     own, other = (
-        Counter(tuple(row[name] for name in _EDGE) for row in _rows(path) or ()) for path in (before, after)
+        Counter(tuple(row.get(name) for name in _PLACE) for row in _rows(path) or ())
+        for path in (before, after)
     )
     return ((own - other) + (other - own)).total()

@@ -81,21 +81,23 @@ def _go(texts: Sequence[str]) -> list[Answer]:
 
 
 def _php(texts: Sequence[str]) -> list[Answer]:
-    php = _program("php", "php-cli")
-    program = str(Path(__file__).with_name("function_labels.php"))
-    ran = _run([php, program], "".join(json.dumps(text) + "\n" for text in texts))
+    ran = _run_script(_program("php", "php-cli"), "php", texts)
     if "MODULE_NOT_FOUND" in ran.stderr:
         raise MissingParserError("no PHP parser (Debian: php-parser, php-common; else in PHP's include_path)")
     return _lines(ran)
 
 
 def _ruby(texts: Sequence[str]) -> list[Answer]:
-    ruby = _program("ruby", "ruby")
-    program = str(Path(__file__).with_name("function_labels.rb"))
-    ran = _run([ruby, program], "".join(json.dumps(text) + "\n" for text in texts))
+    ran = _run_script(_program("ruby", "ruby"), "rb", texts)
     if "cannot load such file" in ran.stderr:
         raise MissingParserError("no library of Ruby's (Debian: libruby; else in RUBYLIB)")
     return _lines(ran)
+
+
+def _run_script(interpreter: str, suffix: str, texts: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Hand texts, a line of JSON each, to the program of a language."""
+    script = str(Path(__file__).with_name(f"function_labels.{suffix}"))
+    return _run([interpreter, script], "".join(json.dumps(text) + "\n" for text in texts))
 
 
 def _lines(ran: subprocess.CompletedProcess[str]) -> list[Answer]:

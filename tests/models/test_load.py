@@ -102,6 +102,15 @@ def test_the_encoder_of_an_encoder_decoder_alone_is_refused_as_one_half(model_ty
         _family_of(ModelSpec(name="m"), half)
 
 
+def test_an_encoder_that_is_said_to_decode_is_no_half():
+    from transformers import AutoConfig
+
+    from sonde.models._load import _family_of
+
+    with pytest.raises(InputError, match="type 'mobilebert' is neither a causal"):
+        _family_of(ModelSpec(name="m"), AutoConfig.for_model("mobilebert", is_decoder=True))
+
+
 @pytest.mark.parametrize(
     ("special", "expected"),
     [
@@ -134,10 +143,12 @@ def test_a_control_has_fresh_weights_that_depend_on_the_seed_alone(saved):
 
 
 def test_building_a_control_leaves_other_randomness_alone(saved):
+    # The first to ask for it has it drawn.
+    llama = saved("llama")
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
-    load_model(ModelSpec(name=str(saved("llama")), device="cpu", reinitialise=1))
+    load_model(ModelSpec(name=str(llama), device="cpu", reinitialise=1))
     assert torch.equal(torch.rand(1), expected)
 
 

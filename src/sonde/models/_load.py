@@ -16,6 +16,7 @@ from sonde.models._contents import Contents, contents_of
 from sonde.models._encoders import VECTORS, encoder_revision, is_encoder, load_encoder
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
 from sonde.models._gguf import gguf_facts
+from sonde.models._kinds import EncoderDecoderFamily
 from sonde.models._naming import split_family
 from sonde.models._placing import computing_device, devices_of
 from sonde.models._preflight import check_vocabulary
@@ -224,8 +225,8 @@ def _family_of(spec: ModelSpec, config: Any) -> tuple[str, Family]:
         family = FAMILIES.load(name)
         if family.matches(config):
             return name, family
-    types = (getattr(FAMILIES.load(name), "model_types", None) or () for name in named)
-    if any(config.model_type in one for one in types):
+    both = (family for name in named if isinstance(family := FAMILIES.load(name), EncoderDecoderFamily))
+    if any(config.model_type in family.model_types for family in both):
         raise InputError(
             f"model {spec.name!r}: its config.json describes one half of an encoder-decoder of type "
             f"{config.model_type!r}, which is read whole; name the checkpoint that has both"

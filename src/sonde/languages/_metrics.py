@@ -280,7 +280,7 @@ def deepest(root: tree_sitter.Node) -> int:
 
 
 def last_statement(body: tree_sitter.Node) -> tree_sitter.Node | None:
-    """The last statement directly in a body; the text of a heredoc stands behind that which it is in."""
+    """Return the last statement directly in a body; a heredoc's text, which follows its own, is none."""
     beside = ("comment", "heredoc_body")
     statements = [child for child in body.named_children if not child.type.endswith(beside)]
     if len(statements) == 1 and statements[0].type == "statement_list":

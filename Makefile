@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo demo-all test test-all reference calibrate check bench bench-full bench-gpu docs strings format wheel clean
+.PHONY: demo demo-all test test-all reference calibrate check bench bench-full bench-gpu docs strings format same-but-names wheel clean
 
 # `make demo LANGUAGE=go` is the same in that language, on a corpus that the machine has or can be given.
 demo: $(STAMP)
@@ -38,10 +38,16 @@ calibrate: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.calibration
 
 check: $(STAMP)
-	$(BIN)/ruff check src tests bench docs
-	$(BIN)/ruff format --check src tests bench docs
+	$(BIN)/ruff check src tests bench tools docs
+	$(BIN)/ruff format --check src tests bench tools docs
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
+
+# Whether the sources are those of a revision but for names, comments, docstrings, imports and the files that definitions
+# stand in; ALLOW names a file of definitions that were meant to change.
+BASE ?= before-house
+same-but-names: $(STAMP)
+	$(BIN)/python -m tools.same_but_names $(BASE) $(if $(ALLOW),--allow $(ALLOW))
 
 bench: $(STAMP)
 	$(BIN)/python -m bench
@@ -66,8 +72,8 @@ strings: $(STAMP)
 	$(BIN)/python docs/strings.py
 
 format: $(STAMP)
-	$(BIN)/ruff check --fix src tests bench docs
-	$(BIN)/ruff format src tests bench docs
+	$(BIN)/ruff check --fix src tests bench tools docs
+	$(BIN)/ruff format src tests bench tools docs
 
 wheel: $(STAMP)
 	$(BIN)/python -m build --wheel

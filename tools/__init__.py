@@ -1,0 +1,1 @@
+"""Guards over the whole tree, for those who change it."""

@@ -168,7 +168,8 @@ class Comparison:
                     known = {ATTRIBUTE: attributes, KEYWORD: keywords}.get(kind)
                     right = value == other or known is None or (value, other) in known
                 if not right:
-                    wrong[f"{value} became {other}"] = None
+                    note = ", which two became or which became two" if kind == DEFINED else ""
+                    wrong[f"{value} became {other}{note}"] = None
             if wrong and not self._is_allowed(first, second):
                 yield from (f"{first} -> {second}: {what}" for what in wrong)
 
@@ -251,7 +252,7 @@ def main(words: Sequence[str] | None = None) -> int:
         with ProcessPoolExecutor(2) as pool:
             before, after = pool.map(read_statements, [options.before, options.after], [inside, inside])
     except (OSError, SyntaxError) as error:
-        parser.error(str(error))
+        parser.error(f"{error.filename}: {error}")
     except subprocess.CalledProcessError as error:
         parser.error(error.stderr.decode().strip())
     allowed = [name for line in text.splitlines() if (name := line.partition("#")[0].strip())]

@@ -85,7 +85,9 @@ class Writer:
             special: Callable[[Any], None] | None = getattr(self, f"_write_{type(node).__name__}", None)
             if special is not None:
                 special(node)
-            elif not isinstance(node, ast.expr_context) and not is_ignored(node):
+            elif not isinstance(node, ast.expr_context) and not (
+                isinstance(node, ast.stmt) and is_ignored(node)
+            ):
                 self.parts.append(type(node).__name__)
                 for name in node._fields:
                     self.write(getattr(node, name))

@@ -492,6 +492,9 @@ def _column(value: ast.expr) -> str:
             return ""
 
 
+_NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
+
+
 def words() -> Entries:
     """Every literal text that could be a name: of a column, a metric, an option, a task, a control, a label.
 
@@ -506,9 +509,11 @@ def words() -> Entries:
             for one in descend(node)
         }
         for node in descend(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in exported:
-                if re.fullmatch(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*", node.value):
-                    found.add(node.value)
+            match node:
+                case ast.Constant(value=str() as text) if id(node) not in exported and _NAME.fullmatch(text):
+                    found.add(text)
+                case _:
+                    pass
     return dict.fromkeys(found, 1)
 
 
@@ -583,8 +588,8 @@ def _signature(value: Any) -> str:
 COLLECTORS: Mapping[str, Callable[[], Entries]] = {
     one.__name__: one
     for one in (
-        hashed, kinds, keys, versions, columns, options, commands, schemas, names, values, words, files, errors,
-        python,
+        hashed, kinds, keys, versions, columns, options, commands, schemas, names, values, words, files,
+        errors, python,
     )
 }  # fmt: skip
 

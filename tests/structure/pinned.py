@@ -11,6 +11,7 @@ import functools
 import gc
 import importlib
 import inspect
+import itertools
 import json
 import pkgutil
 import re
@@ -21,11 +22,13 @@ import tomllib
 import typing
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 import typer
 from typer.testing import CliRunner
 
@@ -85,7 +88,7 @@ from sonde.papers.declared import quirks as declared_quirks
 from sonde.report import PLOTS, card_schema
 from sonde.results.scores import SCORES_COLUMNS
 from sonde.store.rundir import RunDirectory, label_path
-from sonde.tasks import TASKS
+from sonde.tasks import TASKS, Task, build, build_pairs
 from sonde.tasks._examples import Example, example_table
 from sonde.training.checkpoints import _belongings
 from sonde.training.optimiser import OptimiserConfig
@@ -320,6 +323,58 @@ def _other_keys() -> Iterator[tuple[str, str]]:
 def keys() -> Entries:
     """Keys of fixed things of every kind."""
     return dict([*_plan_keys(), *_label_keys(), *_corpus_keys(), *_other_keys()])
+
+
+_WORDS = ["alpha", "beta", "gamma", "delta", "limit", "total", "count", "value", "index", "name"]
+
+
+def _function(number: int) -> str:
+    """A function that has places for many faults; no two are alike."""
+    one, two, three = (f"{_WORDS[(number * by + by) % 10]}_{by}" for by in (1, 3, 7))
+    more = f"            items.append(str({three}))\n" * (number % 3)
+    end = (
+        f"    try:\n        {two} = items[{one}]\n    except KeyError:\n        {two} = None\n"
+        if number % 2
+        else f"    while {one} < {two}:\n        {one} = {one} * 2\n"
+    )
+    return (
+        f"def read_{one}_{number}({one}, {two}, items):\n"
+        f'    """Return the {three} of {one} number {number}."""\n'
+        f"    {three} = {number} + len({one})\n"
+        f"    for index_{number} in range({two}):\n"
+        f"        if {one} > {three} and not {two} == {number % 7}:\n"
+        f"            {three} += max({one}, index_{number})\n{more}{end}"
+        f"    return helper_{number % 5}({three}, {two}) - {one}\n"
+    )
+
+
+def draws() -> Entries:
+    """What is drawn of sixty functions: examples and minimal pairs of each task that finds enough there.
+
+    The numbers of an n-gram model are left out, since their last digits are a machine's own.
+    """
+    pool = [
+        _item(
+            number,
+            text=_function(number),
+            item_id=item_id(_function(number), "python", "function"),
+            language="python",
+            path=f"p{number // 2}.py",
+            cluster=f"c{number // 2}",
+        )
+        for number in range(60)
+    ]
+    found: dict[str, str] = {}
+    for name, (what, make) in itertools.product(
+        TASKS.names(), {"data set": build, "pairs": build_pairs}.items()
+    ):
+        if isinstance(TASKS.load(name), Task):
+            with suppress(SondeError):
+                made = make(name, pool, size=20, seed=3, language="python")
+                rows = made.examples.select(~cs.float()).rows()
+                ids = [item.item_id for item in made.inputs]
+                found[f"{what} of {name}"] = hash_text(repr((rows, ids)))
+    return found
 
 
 def versions() -> Entries:
@@ -588,8 +643,8 @@ def _signature(value: Any) -> str:
 COLLECTORS: Mapping[str, Callable[[], Entries]] = {
     one.__name__: one
     for one in (
-        hashed, kinds, keys, versions, columns, options, commands, schemas, names, values, words, files,
-        errors, python,
+        hashed, kinds, keys, draws, versions, columns, options, commands, schemas, names, values, words,
+        files, errors, python,
     )
 }  # fmt: skip
 
@@ -637,18 +692,29 @@ def written(sections: Mapping[str, Entries]) -> str:
 
 def difference(section: str, pinned: Entries, now: Entries) -> str:
     """What vanished, is new or changed, in one line; empty where nothing did."""
+    both = [name for name in pinned if name in now and pinned[name] != now[name]]
     told = {
         "vanished": [name for name in pinned if name not in now],
         "new": [name for name in now if name not in pinned],
-        "changed": [
-            f"{name} ({pinned[name]} -> {now[name]})"
-            for name in pinned
-            if name in now and pinned[name] != now[name]
-        ],
+        "changed": [f"{name} ({_apart(pinned[name], now[name])})" for name in both],
     }
-    said = [f"{word}: {'; '.join(sorted(some)[:8])}{f' and {len(some) - 8} more' * (len(some) > 8)}"
-            for word, some in told.items() if some]  # fmt: skip
+    said = [
+        f"{word}: {'; '.join(sorted(some)[:8])}{f' and {len(some) - 8} more' * (len(some) > 8)}"
+        for word, some in told.items()
+        if some
+    ]
     return f"{section}: {', '.join(said)}; if that is meant, run `{COMMAND}`" if said else ""
+
+
+def _apart(was: Any, now: Any) -> str:
+    """What two entries do not share."""
+    if isinstance(was, dict) and isinstance(now, dict):
+        names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
+        return ", ".join(f"{name}: {was.get(name)} -> {now.get(name)}" for name in names)
+    if isinstance(was, list) and isinstance(now, list) and set(was) != set(now):
+        lost, added = ([one for one in some if one not in other] for some, other in ((was, now), (now, was)))
+        return f"{', '.join(lost) or 'nothing'} -> {', '.join(added) or 'nothing'}"
+    return f"{was} -> {now}"
 
 
 def strings() -> Counter[str]:

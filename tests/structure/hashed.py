@@ -8,7 +8,7 @@ hash is one that hashes, too: what its callers write there counts as well.
 import ast
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 OUTSIDE = ("hashlib.", "numpy.random.", "random.", "torch.manual_seed", "torch.Generator", "zlib.crc32")
@@ -65,15 +65,14 @@ class Sources:
         self._written: list[tuple[Module, ast.Call, str, str]] = []
         for module in self.modules.values():
             self._read(module)
-        methods = Counter(one.node.name for one in self._functions.values() if one.inside)
-        self._methods = {
-            one.node.name: name
-            for name, one in self._functions.items()
-            if one.inside and methods[one.node.name] == 1
-        }
+        self._methods: dict[str, list[Defined]] = {}
+        for one in self._functions.values():
+            if one.inside:
+                self._methods.setdefault(one.node.name, []).append(one)
         self._calls: list[Called] = []
         for module, call, inside, around in self._written:
-            if meaning := self.meaning(module, call.func, inside):
+            given = {one.arg for one in call.keywords if one.arg}
+            if meaning := self.meaning(module, call.func, inside, given):
                 self._calls.append((module, call, meaning, self._functions.get(around)))
 
     def _read(self, module: Module) -> None:
@@ -104,12 +103,14 @@ class Sources:
         kept = parts[: len(parts) - node.level + (module.name in self._packages)]
         return ".".join([*kept, *([node.module] if node.module else [])])
 
-    def meaning(self, module: Module, expression: ast.expr, inside: str = "") -> str:
+    def meaning(
+        self, module: Module, expression: ast.expr, inside: str = "", given: Iterable[str] = ()
+    ) -> str:
         """The full name of what is called; empty where only running it would tell.
 
-        A method of an object is known by its name where one class alone has it.
+        A method of an object is known by its name, where one class alone has it, or so with these keywords.
         """
-        alone = self._methods.get(expression.attr, "") if isinstance(expression, ast.Attribute) else ""
+        alone = self._method(expression.attr, given) if isinstance(expression, ast.Attribute) else ""
         parts: list[str] = []
         while isinstance(expression, ast.Attribute):
             parts.insert(0, expression.attr)
@@ -123,6 +124,11 @@ class Sources:
         else:
             return alone
         return self._followed(name)
+
+    def _method(self, name: str, given: Iterable[str]) -> str:
+        """The one method that a call of an object can mean; empty where there are several or none."""
+        able = [one.name for one in self._methods.get(name, ()) if {*given} <= {*one.parameters}]
+        return able[0] if len(able) == 1 else ""
 
     def _followed(self, name: str) -> str:
         """A name through the modules that hand it on, and a class as what makes it."""

@@ -48,10 +48,16 @@ class Choice:
         self.value = hash_it("choice", *parts)
     def pick(self, several, *, about):
         return hash_it(self.value, about, several)
+    def first(self, several, *, about):
+        return self.pick(several, about=about)
+class Other:
+    def first(self):
+        return 1
 def draw(rows, why):
     return sorted(rows, key=lambda row: hash_it(why, row["column"]))
 def drawn(rows):
     Choice("made", 3).pick(rows, about="body")
+    Choice(Other().first()).first(rows, about="first one")
     return [draw(rows, "twin"), draw(rows, why=WHY), print("nothing")]
 """
 
@@ -64,6 +70,7 @@ SEEN = {
     '["choice"]': 1,
     '["made", 3]': 1,
     '["body"]': 1,
+    '["first one"]': 1,
     '["twin"]': 1,
     '["constant"]': 1,
     "hashlib.blake2b [16]": 1,
@@ -102,7 +109,7 @@ def test_a_rename_changes_no_literal(word: str, other: str) -> None:
     assert found_in((word, other)) == SEEN
 
 
-@pytest.mark.parametrize("word", ["choice", "made", "body", "twin", "constant"])
+@pytest.mark.parametrize("word", ["choice", "made", "body", "first one", "twin", "constant"])
 def test_a_literal_that_is_renamed_is_seen(word: str) -> None:
     now = found_in((f'"{word}', '"other'))
     told = difference("hashed", SEEN, now)

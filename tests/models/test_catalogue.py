@@ -10,7 +10,16 @@ import pytest
 
 from sonde.experiments.catalogue import checkpoints_for
 from sonde.lenses import LENSES
-from sonde.models import CELLS, FAMILIES, Checkpoint, ModelSpec, bundled_names, describe, known_checkpoints
+from sonde.models import (
+    CELLS,
+    FAMILIES,
+    Checkpoint,
+    ModelSpec,
+    bundled_names,
+    describe,
+    describe_checkpoint,
+    known_checkpoints,
+)
 from sonde.models._catalogue import ATTENTION_WEIGHTS, MASKED_HEAD
 
 PUBLISHED = [one for one in known_checkpoints() if not one.bundled]
@@ -69,7 +78,8 @@ def test_a_lens_is_offered_what_it_can_read() -> None:
 def test_what_is_said_of_a_family_is_what_its_configuration_says(name: str) -> None:
     (bundled,) = (one for one in known_checkpoints() if one.name == name)
     real = describe(ModelSpec(name=name))
-    like = next(one for one in PUBLISHED if one.family == bundled.family and not one.lacks).capabilities()
+    published = next(one for one in PUBLISHED if one.family == bundled.family and not one.lacks)
+    like = describe_checkpoint(published)
     assert (like.kind, like.masks, like.attention) == (real.kind, real.masks, real.attention)
     for lens in LENSES.names():
         refuses = LENSES.load(lens).refuses

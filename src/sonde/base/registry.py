@@ -1,9 +1,9 @@
 """The folder is the registry: one file or folder an extension, its stem the public name.
 
-Files whose name starts with an underscore are machinery. Listing reads docstrings and the literal
-constants ``NEEDS``, ``ALIASES`` and ``FLAGS`` without importing anything; a name that is loaded imports one.
-Installed packages add extensions through the entry-point group ``sonde.<folder>``; a user hands one in
-as the path of a ``.py`` file or of a folder, see `sonde.base.outside`. Neither hides a name of sonde's own.
+What all extensions share lies in the folder `ENGINE`; a leading underscore means private. Listing reads
+docstrings and the literal constants ``NEEDS``, ``ALIASES`` and ``FLAGS`` without importing anything; a name
+that is loaded imports one. Installed packages add extensions through an entry-point group; a user hands one
+in as the path of a ``.py`` file or of a folder, see `sonde.base.outside`. Neither hides a name of sonde's.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ from sonde.base.outside import (
 )
 
 T = TypeVar("T")
+
+ENGINE = "engine"
+"""The folder of what all extensions of a package share, which is none itself."""
 
 _LITERALS = ("NEEDS", "ALIASES", "FLAGS")
 
@@ -84,12 +87,21 @@ class Registry(Generic[T]):
         member: The name of the object that each module defines, for example ``"lens"``.
         protocols: What a member has to answer, one of them in full; what comes from outside is held to it.
         folders: Whether folders hold extensions, a file each, rather than being one.
+        group: The entry-point group of installed packages; by default the name of the package.
     """
 
     def __init__(
-        self, package: str, kind: str, member: str, *, protocols: Sequence[type] = (), folders: bool = False
+        self,
+        package: str,
+        kind: str,
+        member: str,
+        *,
+        protocols: Sequence[type] = (),
+        folders: bool = False,
+        group: str = "",
     ) -> None:
         self._package = package
+        self._group = group or package
         self._kind = kind
         self._member = member
         self._protocols = protocols
@@ -98,9 +110,9 @@ class Registry(Generic[T]):
 
     def headers(self) -> tuple[Header, ...]:
         """Headers of the extensions of this folder and from outside, by name, without importing them."""
-        paths = {**remembered(self._package), **self._paths()}
+        paths = {**remembered(self._group), **self._paths()}
         found = {name: _read_header(name, _init(path)) for name, path in paths.items()}
-        for name, point in offered(self._package).items():
+        for name, point in offered(self._group).items():
             source = source_of(point) if is_own(point) else None
             told = Header(name, f"from the package {_package(point)}")
             found.setdefault(name, _read_header(name, source) if source else told)
@@ -108,7 +120,7 @@ class Registry(Generic[T]):
 
     def names(self) -> tuple[str, ...]:
         """Public names, of this folder, of what was handed in and of installed packages, sorted."""
-        return tuple(sorted({*self._paths(), *remembered(self._package), *offered(self._package)}))
+        return tuple(sorted({*self._paths(), *remembered(self._group), *offered(self._group)}))
 
     def public(self, name: str) -> str:
         """The name that tables have for an extension: its stem where a path names it, else the name."""
@@ -124,19 +136,19 @@ class Registry(Generic[T]):
         if not is_path(name):
             return name
         path = Path(name)
-        own = {name for name, point in offered(self._package).items() if is_own(point)}
+        own = {name for name, point in offered(self._group).items() if is_own(point)}
         if path.stem in own | self._paths().keys():
             raise UsageError(
                 f"{self._kind} {name!r}: sonde has a {self._kind} {path.stem!r} of its own; rename the "
                 f"{'folder' if path.is_dir() else 'file'}"
             )
-        self._member_of(module_of(path, self._package, f"{self._kind} {name!r}"), name)
-        remember(self._package, path)
+        self._member_of(module_of(path, self._group, f"{self._kind} {name!r}"), name)
+        remember(self._group, path)
         return path.stem
 
     def source_hash(self, name: str) -> str:
         """Hash of what a user handed in; empty for extensions that have a version to raise."""
-        path = Path(name) if is_path(name) else remembered(self._package).get(name)
+        path = Path(name) if is_path(name) else remembered(self._group).get(name)
         return "" if path is None or name in self._paths() else content_hash(path)
 
     def module_name(self, name: str) -> str:
@@ -173,7 +185,7 @@ class Registry(Generic[T]):
         Raises:
             InputError: It is a path that nobody here handed in.
         """
-        taken = name in self._loaded or Path(name).resolve() in remembered(self._package).values()
+        taken = name in self._loaded or Path(name).resolve() in remembered(self._group).values()
         if is_path(name) and not taken:
             raise InputError(
                 f"{where}: the run names the {self._kind} {name!r}; code that a run names is not executed "
@@ -183,14 +195,14 @@ class Registry(Generic[T]):
     def _module(self, name: str) -> ModuleType:
         what = f"{self._kind} {name!r}"
         if is_path(name):
-            return module_of(Path(name), self._package, what)
+            return module_of(Path(name), self._group, what)
         paths = self._paths()
         for public in (name, name.replace("-", "_").lower()):
             if public in paths:
                 return importlib.import_module(self._dotted(paths[public]))
-        if name in (handed_in := remembered(self._package)):
-            return module_of(handed_in[name], self._package, what)
-        if name in (points := offered(self._package)):
+        if name in (handed_in := remembered(self._group)):
+            return module_of(handed_in[name], self._group, what)
+        if name in (points := offered(self._group)):
             return module_offered(points[name], what)
         for header in self.headers():
             if name in header.aliases:
@@ -227,7 +239,8 @@ class Registry(Generic[T]):
 
     @staticmethod
     def _public(folder: Path) -> Iterator[Path]:
-        return (entry for entry in folder.iterdir() if not entry.name.startswith(("_", ".")))
+        entries = (entry for entry in folder.iterdir() if not entry.name.startswith(("_", ".")))
+        return (entry for entry in entries if entry.name != ENGINE)
 
     def _folder(self) -> Path:
         spec = importlib.util.find_spec(self._package)

@@ -69,7 +69,11 @@ __all__ = [
     "prepare",
 ]
 
-_LATER = {"observe": "forward", "observe_lenses": "forward", "prepare": "preparing"}
+_LATER = {
+    "observe": "sonde.capture.forward",
+    "observe_lenses": "sonde.capture.forward",
+    "prepare": "sonde.capture.preparing",
+}
 """Modules of what needs torch or a tokenizer, imported when it is asked for: plans and lenses do without."""
 
 
@@ -78,4 +82,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return getattr(import_module(_LATER[name]), name)

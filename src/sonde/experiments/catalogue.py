@@ -12,7 +12,7 @@ from sonde.executors import EXECUTORS
 from sonde.experiments.replication import headers as experiments
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES
-from sonde.models import Checkpoint, known_checkpoints, known_models
+from sonde.models import Checkpoint, describe_checkpoint, known_checkpoints, known_models
 from sonde.tasks import TASKS
 
 REGISTRIES: dict[str, Registry[object]] = {
@@ -57,4 +57,4 @@ def checkpoints_for(lens: str | None = None) -> tuple[Checkpoint, ...]:
     if lens is None:
         return known
     refuses = LENSES.load(lens).refuses
-    return tuple(one for one in known if refuses(one.capabilities()) is None)
+    return tuple(one for one in known if refuses(describe_checkpoint(one)) is None)

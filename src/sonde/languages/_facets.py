@@ -23,23 +23,23 @@ F = TypeVar("F")
 
 LANGUAGE_PACKAGE = "sonde.languages"
 BY_QUERY: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "tokens": ("metrics", ()),
-    "edits": ("edits", ()),
-    "keywords": ("edits", ("edits.toml",)),
-    "places": ("edits", ("edits.scm",)),
-    "operators": ("edits", ("edits.scm", "edits.toml")),
-    "program": ("program_tokens", ()),
-    "metrics": ("metrics", ("metrics.scm",)),
-    "tagging": ("tagging", ("tagging.toml",)),
-    "flow": ("flow", ("locals.scm",)),
-    "dependencies": ("flow", ("locals.scm", "flow.scm")),
-    "misuse": ("bugs", ("locals.scm",)),
-    "bugs": ("bugs", ("locals.scm", "bugs.scm", "bugs.toml")),
-    "relations": ("relations", ("relations.toml",)),
-    "deprecations": ("deprecated", ("deprecations.scm", "deprecations.toml")),
-    "edges": ("relation_query", ("relations.scm",)),
+    "tokens": ("sonde.languages._metrics", ()),
+    "edits": ("sonde.languages._edits", ()),
+    "keywords": ("sonde.languages._edits", ("edits.toml",)),
+    "places": ("sonde.languages._edits", ("edits.scm",)),
+    "operators": ("sonde.languages._edits", ("edits.scm", "edits.toml")),
+    "program": ("sonde.languages._program_tokens", ()),
+    "metrics": ("sonde.languages._metrics", ("metrics.scm",)),
+    "tagging": ("sonde.languages._tagging", ("tagging.toml",)),
+    "flow": ("sonde.languages._flow", ("locals.scm",)),
+    "dependencies": ("sonde.languages._flow", ("locals.scm", "flow.scm")),
+    "misuse": ("sonde.languages._bugs", ("locals.scm",)),
+    "bugs": ("sonde.languages._bugs", ("locals.scm", "bugs.scm", "bugs.toml")),
+    "relations": ("sonde.languages._relations", ("relations.toml",)),
+    "deprecations": ("sonde.languages._deprecated", ("deprecations.scm", "deprecations.toml")),
+    "edges": ("sonde.languages._relation_query", ("relations.scm",)),
 }
-"""Facets that are the same code over every language: its module here, and the files that have to say it.
+"""Facets that are the same code over every language: its module, and the files that have to say it.
 
 What needs no file is told by the tokens of a grammar. One module may answer several facets, the later ones
 of which ask for more of its files.
@@ -96,7 +96,7 @@ def _module(language: str, name: str) -> str:
         return added.module
     module, needed = BY_QUERY.get(name, ("", ()))
     by_query = module and has_grammar(package) and all((files(package) / file).is_file() for file in needed)
-    return f"{LANGUAGE_PACKAGE}._{module}" if by_query else ""
+    return module if by_query else ""
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from sonde.models._family import Capabilities, Family, Gap, Infill, LoadedModel,
 from sonde.models._kinds import DecoderFamily, EncoderDecoderFamily, EncoderFamily
 from sonde.models._load import (
     describe,
+    describe_checkpoint,
     describe_special,
     load_model,
     resolve_revision,
@@ -43,6 +44,7 @@ __all__ = [
     "convert",
     "derive",
     "describe",
+    "describe_checkpoint",
     "describe_special",
     "device_map_text",
     "frequencies",

@@ -13,7 +13,6 @@ from typing import Any
 
 from sonde.base.registry import Header
 from sonde.models._bundled import bundled_folder, bundled_names
-from sonde.models._family import Capabilities, ModelSpec
 from sonde.models._headers import read_header
 
 CELLS = ("parameters", "languages", "cut_off", "licence")
@@ -71,36 +70,6 @@ class Checkpoint:
             "papers": list(self.papers),
             "sources": {name: cell.source for name, cell in self.cells.items()},
         }
-
-    def capabilities(self) -> Capabilities:
-        """What lenses ask before they read a model; nothing is fetched.
-
-        Of a published checkpoint the sizes are 0: only its configuration says them, and no lens of sonde's
-        refuses a model for its size.
-        """
-        if self.bundled:
-            from sonde.models._load import describe
-
-            return describe(ModelSpec(name=self.name))
-        from sonde.models import FAMILIES
-        from sonde.models._kinds import DecoderFamily, EncoderFamily
-
-        family = FAMILIES.load(self.family)
-        if isinstance(family, DecoderFamily):
-            kind = "decoder"
-        else:
-            kind = "encoder" if isinstance(family, EncoderFamily) else "encoder-decoder"
-        return Capabilities(
-            kind=kind,
-            layers=0,
-            heads=0,
-            d_model=0,
-            vocab=0,
-            context=0,
-            attention="none" if ATTENTION_WEIGHTS in self.lacks else "interface",
-            masks=kind != "decoder" and MASKED_HEAD not in self.lacks,
-            head=MASKED_HEAD not in self.lacks,
-        )
 
 
 @lru_cache(maxsize=1)

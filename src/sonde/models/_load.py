@@ -11,12 +11,13 @@ from typing import Any
 from sonde.base.errors import InputError, SondeError
 from sonde.models._adapting import adapter_hash, check_adapter, is_merged
 from sonde.models._by_headers import contents_by_headers
+from sonde.models._catalogue import ATTENTION_WEIGHTS, MASKED_HEAD, Checkpoint
 from sonde.models._configuration import config_of
 from sonde.models._contents import Contents, contents_of
 from sonde.models._encoders import VECTORS, encoder_revision, is_encoder, load_encoder
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
 from sonde.models._gguf import gguf_facts
-from sonde.models._kinds import EncoderDecoderFamily
+from sonde.models._kinds import DecoderFamily, EncoderDecoderFamily, EncoderFamily
 from sonde.models._naming import split_family
 from sonde.models._placing import computing_device, devices_of
 from sonde.models._preflight import check_vocabulary
@@ -129,6 +130,34 @@ def describe(spec: ModelSpec) -> Capabilities:
         check_files(spec)
     _check_how(spec, config)
     return capabilities
+
+
+def describe_checkpoint(checkpoint: Checkpoint) -> Capabilities:
+    """Return what lenses ask before they read a known checkpoint; nothing is fetched.
+
+    Of a published checkpoint the sizes are 0: only its configuration says them, and no lens of sonde's
+    refuses a model for its size.
+    """
+    if checkpoint.bundled:
+        return describe(ModelSpec(name=checkpoint.name))
+    from sonde.models import FAMILIES
+
+    family = FAMILIES.load(checkpoint.family)
+    if isinstance(family, DecoderFamily):
+        kind = "decoder"
+    else:
+        kind = "encoder" if isinstance(family, EncoderFamily) else "encoder-decoder"
+    return Capabilities(
+        kind=kind,
+        layers=0,
+        heads=0,
+        d_model=0,
+        vocab=0,
+        context=0,
+        attention="none" if ATTENTION_WEIGHTS in checkpoint.lacks else "interface",
+        masks=kind != "decoder" and MASKED_HEAD not in checkpoint.lacks,
+        head=MASKED_HEAD not in checkpoint.lacks,
+    )
 
 
 def describe_special(spec: ModelSpec) -> SpecialTokens:

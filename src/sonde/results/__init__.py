@@ -39,8 +39,9 @@ __all__ = [
 ]
 
 _MODULES = {
-    **dict.fromkeys(("Mean", "cells", "mean_differences", "means"), "grouped"),
-    **dict.fromkeys(("Score", "left_out"), "scores"),
+    **dict.fromkeys(__all__, "sonde.results.examples"),
+    **dict.fromkeys(("Mean", "cells", "mean_differences", "means"), "sonde.results.grouped"),
+    **dict.fromkeys(("Score", "left_out"), "sonde.results.scores"),
 }
 
 
@@ -49,6 +50,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'examples')}"), name)
+    value = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value
     return value

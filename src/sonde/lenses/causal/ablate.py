@@ -320,6 +320,6 @@ def _dependents(
 
 def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
     """Every number of every relation; see `sonde.lenses.causal.ablate_scores`."""
-    from sonde.lenses.causal import ablate_scores
+    from sonde.lenses.causal.ablate_scores import score_ablations
 
-    return ablate_scores.score(fits, scoring)
+    return score_ablations(fits, scoring)

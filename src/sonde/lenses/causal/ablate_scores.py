@@ -27,7 +27,7 @@ FEWEST = 30
 """Subwords of dependents below which nothing is said of a relation."""
 
 
-def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+def score_ablations(fits: Fits, scoring: Scoring) -> Iterator[Score]:
     """Every number of every relation, on test alone: validation took part in choosing heads."""
     template = dataclasses.replace(scoring.template, task=TASK, split="test", method=NAME)
     if TASK not in scoring.labels:

@@ -78,9 +78,9 @@ def planned(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
 
 def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
     """Every number of every property by layer; see `sonde.lenses.causal.erase_scores`."""
-    from sonde.lenses.causal import erase_scores
+    from sonde.lenses.causal.erase_scores import score_erasures
 
-    return erase_scores.score(fits, scoring)
+    return score_erasures(fits, scoring)
 
 
 def first_passes(

@@ -32,7 +32,7 @@ from sonde.lenses.causal.verdicts import NOTICEABLE, surely_above
 from sonde.results import Score, left_out
 
 
-def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+def score_erasures(fits: Fits, scoring: Scoring) -> Iterator[Score]:
     """Every number of every property by layer; what is tested at one layer is handed on."""
     effects, answers = (effects_of(scoring, NAME, fits.splits, of) for of in (SURPRISAL, ANSWERS))
     tried = {one.subject for one in fits.of(NAME)}

@@ -161,6 +161,6 @@ def second_rows(
 
 def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
     """Every number; see `sonde.lenses.causal.patch_scores`."""
-    from sonde.lenses.causal.patch_scores import score
+    from sonde.lenses.causal.patch_scores import score_patches
 
-    return score(scoring)
+    return score_patches(scoring)

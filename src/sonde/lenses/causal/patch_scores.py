@@ -31,7 +31,7 @@ DIRECTION, CELL_NAME, TEXT = "direction", "cell", "text"
 _BY = {DIRECTION: pl.col("kind"), CELL_NAME: pl.col("subject")}
 
 
-def score(scoring: Scoring) -> Iterator[Score]:
+def score_patches(scoring: Scoring) -> Iterator[Score]:
     """Every number of the pairs of measured functions."""
     template = dataclasses.replace(scoring.template, method=NAME)
     rows = scoring.observations.filter(pl.col("what").is_in([PAIR, CELL])).collect()

@@ -58,11 +58,6 @@ def _shown(path: Path, tree: ast.Module) -> dict[ast.AST, str]:
     return found
 
 
-def _is_registered(path: Path) -> bool:
-    name = path.parent.name if path.stem == "__init__" else path.stem
-    return path.relative_to(SOURCE).parts[0] in _REGISTERED and not name.startswith("_")
-
-
 def template_texts(path: Path) -> Iterator[tuple[int, str]]:
     """Line and text of a template of the page, without markup."""
     text = _MARKUP.sub(lambda found: re.sub(r"[^\n]+", " ", found[0]), path.read_text(encoding="utf-8"))

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sonde.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from sonde import capture
     from sonde.experiments import Experiment
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from sonde.facade.running import run
     from sonde.facade.showing import show
     from sonde.training.finetuning.saved import FineTuned
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Experiment",

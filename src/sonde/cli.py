@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from sonde import __version__
 from sonde._cache_commands import cache_app
 from sonde._card_commands import card
 from sonde._compare_command import compare
@@ -52,6 +51,7 @@ from sonde.base.children import SAFE_PATH
 from sonde.base.error_log import log_beside
 from sonde.base.errors import UsageError
 from sonde.base.terminal import note, open_closed_streams, say
+from sonde.version import __version__
 
 app = typer.Typer(
     name="sonde",

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from generators.experiment_schema import build_schema
 from sonde.base.errors import UsageError
 from sonde.base.options import Options, Values
 from sonde.experiments import Experiment, overridden, written_options
 from sonde.experiments.choices import lens_choices
-from sonde.experiments.schema import experiment_schema
 from sonde.lenses import LENSES, LensDefaults
 
 OPTIONS = [(name, option) for name in LENSES.names() for option in LENSES.load(name).options]
@@ -88,7 +88,7 @@ def test_a_default_is_valid_as_a_user_writes_it(lens: str, option: str) -> None:
 
 @pytest.mark.parametrize("lens", LENSES.names())
 def test_the_schema_refuses_what_the_lens_refuses_and_takes_its_defaults(lens: str) -> None:
-    schema = Draft202012Validator(experiment_schema()["properties"]["options"]["properties"][lens])
+    schema = Draft202012Validator(build_schema()["properties"]["options"]["properties"][lens])
     for name, field in model(lens).model_fields.items():
         values = Values.of(field)
         for value in wrong(values):

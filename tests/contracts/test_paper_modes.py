@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from generators.paper_modes import CHANGES
 from sonde.lenses import LENSES
 from sonde.papers.declared import quirks
-from sonde.papers.modes import CHANGES, modes_page
 from sonde.tasks import TASKS, quirks_of
 
 PUBLISHED = {"cubert/", "data_preparation.py", "predictions/", "run.json", "tokenizer.json"}
@@ -18,10 +18,6 @@ _LOOKS_LIKE_A_PATH = re.compile(r"[\w.~-]+(?:/[\w.~-]*)+|[\w-]+\.(?:py|scm|toml|
 @pytest.fixture(scope="module")
 def page(pytestconfig: pytest.Config) -> str:
     return (pytestconfig.rootpath / "docs" / "paper-modes.md").read_text(encoding="utf-8")
-
-
-def test_the_page_is_that_of_the_papers(page: str) -> None:
-    assert page == modes_page()
 
 
 def test_every_quirk_is_declared_where_it_is(pytestconfig: pytest.Config) -> None:

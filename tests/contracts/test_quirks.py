@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 
 import sonde
+from generators.paper_modes import FED
 from sonde.lenses import LENSES, LensSettings
 from sonde.lenses._quirks import Quirk, published_of, quirks_on
 from sonde.lenses.surprisal.seams import CALLS, FIRST_UNSCORED, PADS
 from sonde.papers.declared import quirks
-from sonde.papers.modes import FED
 from sonde.tasks import TASKS, ablations_of, quirk_lines
 
 ROOT = Path(sonde.__file__).parent

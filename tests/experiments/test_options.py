@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import runpy
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 import sonde.experiments
+from generators.experiment_schema import build_schema
 from sonde import cli
 from sonde._options import LENS_FLAGS
 from sonde.base.described import described_fields
@@ -28,7 +27,6 @@ from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, load_experiment
 from sonde.experiments.options import all_options, lens_options, run_options
 from sonde.experiments.overrides import with_current_names
-from sonde.experiments.schema import experiment_schema
 from sonde.lenses import LENSES, typed_options
 
 ROOT = Path(__file__).parents[2]
@@ -194,23 +192,8 @@ def test_help_says_range_and_default() -> None:
     assert lines["--quirk"] == "Switch on one quirk of a paper (may be repeated)."
 
 
-SCHEMA = experiment_schema()
+SCHEMA = build_schema()
 VALID = Draft202012Validator(SCHEMA)
-GENERATED: Mapping[str, Callable[[], str]] = runpy.run_path(str(ROOT / "docs/generate.py"))["PAGES"]
-
-
-@pytest.mark.parametrize("page", GENERATED)
-def test_a_generated_page_is_up_to_date(page: str) -> None:
-    assert (ROOT / "docs" / page).read_text(encoding="utf-8") == GENERATED[page](), "run `make docs`"
-
-
-def test_the_page_names_every_option() -> None:
-    text = (ROOT / "docs/options.md").read_text(encoding="utf-8")
-    sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
-    named = [set(re.findall(r"^\| `(\w+)`", section, re.MULTILINE)) for section in sections]
-    lenses = [{one.name for one in lens_options(name)} for name in LENSES.names()]
-    run = {one.name.rpartition(".")[2] for one in run_options()}
-    assert named[4:] == lenses and set().union(*named[:4]) == run
 
 
 def test_the_schema_is_one() -> None:

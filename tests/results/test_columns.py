@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 import sonde
-from sonde.results.columns import Columns, markdown_table, scan_tables, schema_of, type_name
+from generators.files import format_columns, format_type
+from sonde.results.columns import Columns, scan_tables, schema_of
 
 SOURCE = Path(sonde.__file__).parent
 TEMPLATE = Path(__file__).parents[2] / "docs/files.template.md"
@@ -50,13 +51,13 @@ def test_every_column_has_a_meaning_in_one_line(name: str) -> None:
     for column, (kind, meaning) in columns_of(name).items():
         assert meaning and meaning == meaning.strip() and not set(meaning) & set("|\n"), column
         assert meaning.count("`") % 2 == 0, column
-        assert type_name(kind), column
+        assert format_type(kind), column
 
 
 def test_a_schema_is_that_of_its_columns() -> None:
     columns: Columns = {"a": (pl.List(pl.Int16), "some"), "b": (pl.Binary, "bytes")}
     assert pl.DataFrame(schema=schema_of(columns)).schema == {"a": pl.List(pl.Int16), "b": pl.Binary}
-    assert markdown_table(columns).splitlines()[2:] == [
+    assert format_columns(columns).splitlines()[2:] == [
         "| `a` | list[i16] | some |",
         "| `b` | binary | bytes |",
     ]

@@ -8,7 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import sonde
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
 from sonde.corpora._building import Building
@@ -21,6 +20,7 @@ from sonde.corpora._spool import Candidate, LineFile, Spool, sha256_of
 from sonde.corpora._survive import survivors
 from sonde.corpora._workplace import Workplace, check_free, workplace
 from sonde.languages import version_of
+from sonde.version import __version__
 
 _RULES = 1
 """Raised when the same corpora would give another corpus: a filter, the rule of near-duplicates, an order."""
@@ -135,7 +135,7 @@ def _head(gathered: ReadCorpora, kept: Sequence[Candidate]) -> dict[str, Any]:
         rules["datasketch"] = version("datasketch")
     stayed = Counter(one.corpus for one in kept)
     return {
-        "sonde": sonde.__version__,
+        "sonde": __version__,
         "asked": wanted.plain(),
         "rules": rules,
         "corpora": [{**one.told(), "kept": stayed[number]} for number, one in enumerate(gathered.read)],

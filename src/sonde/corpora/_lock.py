@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import sonde
 from sonde.base.checked import check_fields, from_table
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
 from sonde.base.options import Whole
 from sonde.corpora._candidates import CandidateItem
 from sonde.corpora._corpus import ItemSet, Selection
+from sonde.version import __version__
 
 _FORMAT = "sonde corpus lock 1"
 _NAMED = 3
@@ -68,7 +68,7 @@ def write_lock(item_set: ItemSet, path: Path) -> None:
     header = {
         "format": _FORMAT,
         "corpus": item_set.corpus,
-        "version": sonde.__version__,
+        "version": __version__,
         "corpus_hash": item_set.corpus_hash,
         "selection": dataclasses.asdict(item_set.selection),
     }

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-import sonde
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora._build import SPOOL, finish, write_splits
 from sonde.corpora._corpus import Intake, SourceFile
@@ -16,6 +15,7 @@ from sonde.corpora._open import read_files
 from sonde.corpora._select import content_hash
 from sonde.corpora._spool import Candidate, LineFile
 from sonde.corpora._workplace import check_free, workplace
+from sonde.version import __version__
 
 
 def rebuild_corpus(
@@ -104,6 +104,6 @@ def _found(
 def _different(source: Path, manifest: Manifest) -> str:
     return (
         f"corpus of manifest {str(source)!r}: no text has changed, but what is said of the files comes out "
-        f"different (built by sonde {manifest.head['sonde']}, this is {sonde.__version__}); "
+        f"different (built by sonde {manifest.head['sonde']}, this is {__version__}); "
         "build it again with that version"
     )

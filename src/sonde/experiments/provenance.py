@@ -6,8 +6,8 @@ import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-import sonde
 from sonde.languages import LANGUAGES, version_of
+from sonde.version import __version__
 
 _COMPUTING = ("torch", "transformers", "tokenizers", "tree-sitter")
 _SCORING = ("polars", "numpy", "scipy")
@@ -15,7 +15,7 @@ _SCORING = ("polars", "numpy", "scipy")
 
 def versions() -> dict[str, str]:
     """Versions of sonde, of the libraries that compute, and of each language's grammar and rules."""
-    found = {"sonde": sonde.__version__, "python": platform.python_version()}
+    found = {"sonde": __version__, "python": platform.python_version()}
     found |= {name: _version(name) for name in (*_COMPUTING, *_SCORING)}
     return found | {f"language {name}": version_of(name) for name in LANGUAGES.names()}
 

@@ -9,9 +9,9 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
-from sonde import __version__
 from sonde.base.terminal import escaped
 from sonde.results.words import figures, standing
+from sonde.version import __version__
 
 _LONGEST = 40
 """Characters shown of a place."""

@@ -9,6 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from sonde.base.options import Option
+from sonde.lenses._quirks import HandedOver, PublishedRule, Quirk
+
 
 def declared() -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Paper and section, in the order of the page."""
@@ -37,3 +40,20 @@ def lines(module: str, *names: str) -> Mapping[str, str]:
     places = (f"src/{file}.py", f"src/{file}/__init__.py")
     found = {quirk["name"]: quirk["published"] for quirk in quirks() if quirk["where"] in places}
     return MappingProxyType({name: found[name] for name in names or found})
+
+
+def handed_over(
+    paper: str, lens: str, rules: Mapping[str, PublishedRule], options: Mapping[str, Option] | None = None
+) -> HandedOver:
+    """What a paper hands over of a lens: all that it declares of it, with the rules that stand at its seams.
+
+    Args:
+        paper: The paper's folder.
+        lens: Public name of the lens.
+        rules: By the names of quirks.
+        options: The values that options of the lens have in paper mode.
+    """
+    told = [one for one in quirks() if (one["paper"], one.get("lens")) == (paper, lens)]
+    held = tuple(Quirk(one["name"], one["published"], rules.get(one["name"])) for one in told)
+    assert rules.keys() <= {quirk.name for quirk in held}, f"{paper}/modes.toml lacks quirks of {lens}"
+    return HandedOver(held, options or {})

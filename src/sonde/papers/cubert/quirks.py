@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from sonde.lenses.finetune.options import RECIPE
-from sonde.papers.modes import handed_over
+from sonde.papers.declared import handed_over
 from sonde.training.finetuning.recipe import KEEP, FineTuning
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-import sonde
 from sonde.report._comparison.growth import growth
 from sonde.report._comparison.sections import CITED, ReadComparison, parts, sentences
 from sonde.report._comparison.within import read_compared
@@ -16,6 +15,7 @@ from sonde.report._drawing.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, cs
 from sonde.report._page.templates import asset, templates
 from sonde.report._shared.papers import bibtex
 from sonde.store.receipts import write_with_receipt
+from sonde.version import __version__
 
 PAGE = "comparison.html"
 
@@ -52,7 +52,7 @@ def render(compared: ReadComparison) -> str:
             colours={mode: css_variables(mode) for mode in MODES},
             fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},
             heat_steps=HEAT_STEPS,
-            version=sonde.__version__,
+            version=__version__,
             asset=asset,
         )
     )

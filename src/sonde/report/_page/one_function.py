@@ -8,7 +8,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-import sonde
 from sonde.languages._text import line_breaks
 from sonde.report._any_lens._functions import ExplorerLimits, described
 from sonde.report._any_lens.explorer import SCRIPTS, Strings, assembled
@@ -18,6 +17,7 @@ from sonde.report._page.templates import asset, templates
 from sonde.report._shared.numbers import number
 from sonde.report._shared.tokens import WAYS, Findings
 from sonde.results.formats import legible
+from sonde.version import __version__
 
 _WORST = 10
 
@@ -50,7 +50,7 @@ def page_of_function(shown: Mapping[str, Any], found: Sequence[Findings]) -> str
             colours={mode: css_variables(mode) for mode in MODES},
             fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},
             heat_steps=HEAT_STEPS,
-            version=sonde.__version__,
+            version=__version__,
             asset=asset,
         )
     )

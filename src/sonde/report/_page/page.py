@@ -11,7 +11,6 @@ import polars as pl
 from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
-import sonde
 from sonde.base.errors import InputError
 from sonde.base.terminal import note as note_line
 from sonde.report._any_lens.explorer import EXPLORER, Explorer
@@ -45,6 +44,7 @@ from sonde.results.verdict import ENOUGH_CLUSTERS
 from sonde.results.words import plain_words
 from sonde.store.receipts import tables_must_be_intact, write_with_receipt
 from sonde.store.rundir import slug
+from sonde.version import __version__
 
 _OVER_LENSES: Mapping[str, tuple[Callable[[], Plot], Title]] = {
     PUBLISHED: (Published, published_title),
@@ -238,7 +238,7 @@ def render(run: RunData, sections: list[Section]) -> str:
             colours={mode: css_variables(mode) for mode in MODES},
             fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},
             heat_steps=HEAT_STEPS,
-            version=sonde.__version__,
+            version=__version__,
             asset=asset,
         )
     )

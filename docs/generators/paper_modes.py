@@ -1,11 +1,9 @@
-"""What papers declare of their quirks, as the page on paper modes and as what lenses are handed."""
+"""Write the page on paper modes, from what papers declare of their quirks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sonde.base.options import Option
-from sonde.lenses._quirks import HandedOver, PublishedRule, Quirk
 from sonde.papers.declared import declared, quirks
 
 FED = "what a model is fed"
@@ -42,25 +40,8 @@ it, or of the data set, since nothing that is done afterwards could give what th
 """
 
 
-def handed_over(
-    paper: str, lens: str, rules: Mapping[str, PublishedRule], options: Mapping[str, Option] | None = None
-) -> HandedOver:
-    """What a paper hands over of a lens: all that it declares of it, with the rules that stand at its seams.
-
-    Args:
-        paper: The paper's folder.
-        lens: Public name of the lens.
-        rules: By the names of quirks.
-        options: The values that options of the lens have in paper mode.
-    """
-    told = [one for one in quirks() if (one["paper"], one.get("lens")) == (paper, lens)]
-    held = tuple(Quirk(one["name"], one["published"], rules.get(one["name"])) for one in told)
-    assert rules.keys() <= {quirk.name for quirk in held}, f"{paper}/modes.toml lacks quirks of {lens}"
-    return HandedOver(held, options or {})
-
-
-def modes_page() -> str:
-    """The page, in Markdown."""
+def render_page() -> str:
+    """Return the page in Markdown."""
     rows = "\n".join(f"| {name} | {meaning} |" for name, meaning in CHANGES.items())
     switches = ", ".join(f"`{one['name']}`" for one in quirks() if one["changes"] == FED)
     parts = [_HEAD.format(changes=rows, switches=switches)]

@@ -1,4 +1,4 @@
-"""JSON schemas of options, from the declarations that check their values."""
+"""Write the JSON schema of experiment files, by which editors complete, explain and underline."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sonde.base.described import Described
+from sonde.base.described import Described, described_fields
 from sonde.base.values import Values
+from sonde.capture.settings import CaptureOptions
+from sonde.corpora import Selection
+from sonde.experiments._experiment import Experiment
+from sonde.experiments.options import lens_options
+from sonde.lenses import LENSES
+
+_OPTIONS = "options"
 
 _TYPES: Mapping[type, object] = {
     bool: "boolean",
@@ -22,7 +29,46 @@ _BOUNDS = {">=": "minimum", "<=": "maximum", ">": "exclusiveMinimum", "<": "excl
 _NUMBERS: Mapping[type, str] = {int: r"\d+", float: r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"}
 
 
-def table_schema(options: Iterable[Described], *, commas: bool) -> dict[str, Any]:
+def build_schema() -> dict[str, Any]:
+    """Return the schema (draft 2020-12) of an experiment file, from the models that check it.
+
+    A file may name lenses from outside, and then has their options too; one without has those of sonde's own
+    lenses alone.
+    """
+    lenses = {header.name: header.summary for header in LENSES.headers()}
+    known = {"enum": list(lenses)}
+    top = _table_schema((one for one in described_fields(Experiment) if one.name != _OPTIONS), commas=False)
+    top["properties"]["lenses"]["items"] = {"anyOf": [known, {"type": "string"}]}
+    top["properties"]["selection"] = {
+        "description": "how items are chosen from each corpus",
+        **_table_schema(described_fields(Selection), commas=False),
+    }
+    top["properties"]["capture"] = {
+        "description": "how models read, for all lenses",
+        **_table_schema(described_fields(CaptureOptions), commas=False),
+    }
+    top["properties"][_OPTIONS] = {
+        "description": "options of the lenses, a table each",
+        "type": "object",
+        "properties": {
+            name: {"description": line, **_table_schema(lens_options(name), commas=True)}
+            for name, line in lenses.items()
+        },
+        "additionalProperties": {
+            "type": "object",
+            "additionalProperties": {"type": ["string", "number", "boolean"]},
+        },
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "An experiment of sonde",
+        **top,
+        "if": {"properties": {"lenses": {"items": known}}},
+        "then": {"properties": {_OPTIONS: {"propertyNames": known}}},
+    }
+
+
+def _table_schema(options: Iterable[Described], *, commas: bool) -> dict[str, Any]:
     """The schema of a table of options, which holds no other.
 
     Args:

@@ -1,10 +1,10 @@
-"""The page that says what can be asked about each language, from languages, tasks and lenses themselves."""
+"""Write the page on what can be asked about each language, from languages, tasks and lenses themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sonde.experiments.reference import markdown_rows
+from generators.markdown import format_table
 from sonde.languages import LANGUAGES, facet_of, has_facet, reasons_without
 from sonde.languages._relations import Relations
 from sonde.lenses import LENSES
@@ -34,8 +34,8 @@ in every language.
 _DOT = "•"
 
 
-def languages_page() -> str:
-    """The page."""
+def render_page() -> str:
+    """Return the page in Markdown."""
     names = [name for name in LANGUAGES.names() if has_facet(name, "tokens")]
     return "\n".join([_HEAD, _languages(names), "", _TASKS, _tasks(names), _RELATIONS, _relations(names), ""])
 
@@ -43,7 +43,7 @@ def languages_page() -> str:
 def _languages(names: Sequence[str]) -> str:
     known = {header.name: header.summary for header in LANGUAGES.headers()}
     rows = ([f"`{name}`", known[name], " ".join(LANGUAGES.load(name).suffixes)] for name in names)
-    return markdown_rows(["language", "what is read", "files"], rows)
+    return format_table(["language", "what is read", "files"], rows)
 
 
 def _tasks(names: Sequence[str]) -> str:
@@ -57,7 +57,7 @@ def _tasks(names: Sequence[str]) -> str:
         cells = [_cell(reasons_without(language).get(name), reasons) for language in names]
         rows.append([f"`{name}`", known[name], ", ".join(_asked_by(task)), *cells])
     listed = [f"{number}. {reason[0].upper()}{reason[1:]}." for reason, number in reasons.items()]
-    return "\n".join([markdown_rows(["task", "question", "who asks", *names], rows), "", *listed, ""])
+    return "\n".join([format_table(["task", "question", "who asks", *names], rows), "", *listed, ""])
 
 
 def _cell(reason: str | None, reasons: dict[str, int]) -> str:
@@ -78,4 +78,4 @@ def _relations(names: Sequence[str]) -> str:
         [f"`{relation}`", *(_DOT if relation in has[name] else "" for name in names)]
         for relation in sorted(frozenset[str]().union(*has.values()))
     )
-    return markdown_rows(["relation", *names], rows)
+    return format_table(["relation", *names], rows)

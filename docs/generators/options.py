@@ -1,9 +1,10 @@
-"""The reference page of all options, in Markdown, from the models that check them."""
+"""Write the reference page of all options, from the models that check them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from generators.markdown import format_table
 from sonde.base.described import Described, described_fields, table_of
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
@@ -29,8 +30,8 @@ editor's settings; those of `recipes/ablations` do.
 """
 
 
-def options_page() -> str:
-    """The page."""
+def render_page() -> str:
+    """Return the page in Markdown."""
     parts = [
         _HEAD,
         _section("An experiment", "Keys of an experiment file.", described_fields(Experiment)),
@@ -45,14 +46,8 @@ def options_page() -> str:
 
 def _section(title: str, line: str, options: Sequence[Described]) -> str:
     titles, rows = table_of(options)
-    table = markdown_rows(titles, ([_code(row[0]), *row[1:]] for row in rows)) if rows else "No options."
+    table = format_table(titles, ([_code(row[0]), *row[1:]] for row in rows)) if rows else "No options."
     return "\n".join([f"## {title}", "", line, "", table, ""])
-
-
-def markdown_rows(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of a page in Markdown, without a last newline."""
-    lines = [titles, ["---"] * len(titles), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def _code(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What may go wrong between a machine and an address: kills, leases, clocks, and runs that another program copied."""
+"""What may go wrong between a machine and an address: kills, leases, clocks, and copies made by others."""
 
 from __future__ import annotations
 

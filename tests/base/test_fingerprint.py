@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.base.fingerprint import ADDED, derive_seed, fingerprint, hash_bytes, hash_text, unit_hash
+from sonde.base.fingerprint import (
+    OMITTED_AT_DEFAULT,
+    derive_seed,
+    fingerprint,
+    hash_bytes,
+    hash_text,
+    unit_hash,
+)
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False),
@@ -29,7 +36,7 @@ class Other:
 
 
 @dataclasses.dataclass(frozen=True)
-class Renamed:
+class NamedLikeOne:
     value: int
 
     kind_in_keys: ClassVar[str] = "One"
@@ -51,7 +58,7 @@ def test_different_values_and_kinds_differ() -> None:
     assert fingerprint(1) != fingerprint("1")
     assert fingerprint(1, 2) != fingerprint(2, 1)
     assert fingerprint(One(1)) != fingerprint(Other(1))
-    assert fingerprint(One(1)) == fingerprint(Renamed(1))
+    assert fingerprint(One(1)) == fingerprint(NamedLikeOne(1))
     assert fingerprint({"a", "b"}) == fingerprint({"b", "a"})
     assert fingerprint(PurePosixPath("a/b")) == fingerprint("a/b")
 
@@ -96,9 +103,9 @@ def test_seeds_differ_by_use() -> None:
     assert 0 <= derive_seed("a") < 2**63
 
 
-def test_a_field_that_came_later_is_part_of_a_key_once_it_is_given() -> None:
+def test_a_field_that_is_omitted_at_its_default_is_part_of_a_key_once_it_is_given() -> None:
     before = dataclasses.make_dataclass("Kind", [("name", str)], frozen=True)
-    added = ("depth", int, dataclasses.field(default=3, metadata=ADDED))
+    added = ("depth", int, dataclasses.field(default=3, metadata=OMITTED_AT_DEFAULT))
     after = dataclasses.make_dataclass("Kind", [("name", str), added], frozen=True)
     assert fingerprint(before("a")) == fingerprint(after("a")) == fingerprint(after("a", 3))
     assert fingerprint(after("a")) != fingerprint(after("a", 4))

@@ -17,6 +17,7 @@ from sonde.experiments.run import run
 from sonde.lenses.attention.errors import DRAWN
 from sonde.report import build_report
 from sonde.store.rundir import RunDirectory
+from tests.slices import with_slices
 
 from .conftest import save_decoder, save_tokenizer
 
@@ -63,7 +64,7 @@ def experiment(code: Path, *models: Path, **changes: object) -> Experiment:
 
 
 def scores(folder: Path, model: Path) -> pl.DataFrame:
-    return pl.read_parquet(folder / "scores.parquet").filter(pl.col("model") == str(model))
+    return with_slices(pl.read_parquet(folder / "scores.parquet")).filter(pl.col("model") == str(model))
 
 
 def edges(table: pl.DataFrame) -> dict[tuple[str, str], float]:
@@ -198,7 +199,8 @@ def test_a_snippet_changes_no_score(
 ) -> None:
     run(experiment(code, encoder, short), Execution(output=tmp_path))
     plain, other = (
-        pl.read_parquet(folder / "scores.parquet").drop("fingerprint") for folder in (tmp_path, drawn)
+        with_slices(pl.read_parquet(folder / "scores.parquet")).drop("fingerprint")
+        for folder in (tmp_path, drawn)
     )
     assert_frame_equal(plain, other)
 
@@ -324,7 +326,7 @@ def test_the_root_of_a_sentence_is_missed_by_heads_and_offsets_alike(
             selection=Selection(near_duplicates=False),
         )  # fmt: skip
         run(wanted, Execution(output=folder))
-        table = pl.read_parquet(folder / "scores.parquet")
+        table = with_slices(pl.read_parquet(folder / "scores.parquet"))
         tables.append(table.filter(pl.col("metric").str.ends_with("_hit") & (pl.col("slice") != "head")))
     without, included = tables
     root = included.filter(pl.col("slice") == "relation=root")

@@ -19,6 +19,7 @@ from sonde.lenses.cloze.vocabulary import unified
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.store.rundir import RunDirectory
 from tests.denoisers import save_bart, save_t5
+from tests.slices import with_slices
 
 LIBRARIES = ("numpy", "torch", "scipy", "pandas", "flask", "requests", "django", "click", "attrs", "jinja")
 CALLS = ("load", "dump", "zeros.like", "path.join", "s")  # every vocabulary holds a letter
@@ -58,7 +59,7 @@ def answers(folder: Path, model: str) -> pl.DataFrame:
 
 
 def scores(folder: Path, model: str) -> pl.DataFrame:
-    table = pl.read_parquet(folder / "scores.parquet").filter(pl.col("model") == model)
+    table = with_slices(pl.read_parquet(folder / "scores.parquet")).filter(pl.col("model") == model)
     return table.with_columns(name=pl.coalesce("matching", "objective"), other="aggregation")
 
 

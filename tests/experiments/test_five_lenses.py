@@ -29,19 +29,19 @@ from sonde.report._any_lens._functions import ExplorerLimits
 from sonde.report._any_lens.explorer import packed
 from sonde.report._shared.asked import label_of
 from sonde.results.answers import ANSWERS
-from sonde.results.columns import scan_tables
+from sonde.results.columns import scan_files
 from sonde.results.observations import OBSERVATIONS_SCHEMA
-from sonde.results.scores import SCORES_SCHEMA, read_scores
+from sonde.results.scores import SCORES_SCHEMA
 from sonde.results.verdict import verdict_allowed
 from sonde.store.rundir import slug
 from sonde.tasks import EXAMPLE_SCHEMA
 from sonde.tasks._cloze_columns import QUERY_SCHEMA
 from sonde.tasks._relation_rows import RELATION_SCHEMA
 from sonde.tasks.calls.call_origin import CALL_SCHEMA
+from tests.slices import with_slices
 
 LENSES = ("surprisal", "probe", "attention", "cloze", "finetune")
 DECODER, ENCODER = "sonde/mini-decoder", "sonde/mini-encoder"
-SCHEMA_1 = Path(__file__).parents[1] / "results/schema1.parquet"
 ITEMS = 30
 BOUNDED = {
     "accuracy",
@@ -85,7 +85,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def scores(made: Path) -> pl.DataFrame:
-    return pl.read_parquet(made / "scores.parquet")
+    return with_slices(pl.read_parquet(made / "scores.parquet"))
 
 
 @pytest.fixture(scope="module")
@@ -232,31 +232,6 @@ def test_tables_hold_the_numbers_of_the_scores(scores: pl.DataFrame, text: str) 
             assert f"{100 * value:.1f}" in text
 
 
-def test_slices_are_those_that_the_first_schema_had(scores: pl.DataFrame) -> None:
-    """Rows of the same run, as the version before wrote them; what hangs on the code is left out."""
-    written = read_scores(SCHEMA_1).filter(pl.col("model").is_in([DECODER, ENCODER]))
-    assert set(written["lens"]) == set(LENSES)
-    fixed = [
-        {"text"}, {"selection"}, {"selection", "share"}, {"distance"}, {"average"}, {"epoch"}, {"seed"},
-        {"reachable"}, {"template"}, {"template", "mode"}, {"template", "frame"}, set(),
-    ]  # fmt: skip
-    names = pl.col("dimensions").list.eval(pl.element().struct.field("name"))
-    keys = ["lens", "task", "metric", "slice", "method", "matching", "aggregation"]
-    before = written.with_columns(names=names).filter(
-        pl.col("names").map_elements(lambda held: set(held) in fixed, pl.Boolean)
-    )
-    assert set(before["lens"]) == set(LENSES)
-    # A probe's gain is over the baseline that validation chose, which may be another one than on test.
-    is_chosen = (pl.col("lens") == "probe") & (pl.col("metric") == "gain")
-    lacking = pl.concat(
-        [
-            before.filter(~is_chosen).join(scores, on=[*keys, "control"], how="anti", nulls_equal=True),
-            before.filter(is_chosen).join(scores, on=keys, how="anti", nulls_equal=True),
-        ]
-    )
-    assert lacking.is_empty(), lacking.select(*keys, "control").to_dicts()
-
-
 @pytest.fixture(scope="module")
 def explored(made: Path) -> dict[str, Any]:
     """The data of the token explorer, what each lens found by its name."""
@@ -266,7 +241,7 @@ def explored(made: Path) -> dict[str, Any]:
 
 
 def _table(folder: Path) -> pl.DataFrame:
-    return scan_tables([one for one in folder.glob("*.parquet") if ".inputs." not in one.name]).collect()
+    return scan_files([one for one in folder.glob("*.parquet") if ".inputs." not in one.name]).collect()
 
 
 def _rows(explored: dict[str, Any], lens: str, model: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -18,6 +18,7 @@ from sonde.experiments import Execution, Experiment
 from sonde.experiments.arguments import from_arguments
 from sonde.experiments.checks import readable
 from sonde.experiments.choices import lens_choices, model_specs
+from tests.slices import with_slices
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def finished(decoder: Path, adapter: Path, project: Path, tmp_path_factory: pyte
 
 
 def bits(folder: Path) -> dict[str, float]:
-    scores = pl.read_parquet(folder / "scores.parquet")
+    scores = with_slices(pl.read_parquet(folder / "scores.parquet"))
     whole = scores.filter((pl.col("metric") == "bits") & (pl.col("slice") == "all"))
     return dict(zip(whole["model"], whole["value"], strict=True))
 
@@ -132,7 +133,9 @@ def test_probes_of_an_adapter_and_of_a_device_map_are_those_of_the_merged_model(
         output=tmp_path / "run",
         device_map={"model.layers.1": "disk"},
     )
-    scores = pl.read_parquet(run.directory / "scores.parquet").filter(pl.col("control").is_null())
+    scores = with_slices(pl.read_parquet(run.directory / "scores.parquet")).filter(
+        pl.col("control").is_null()
+    )
     left, right = (
         scores.filter(pl.col("model") == name).drop("model", "revision", "fingerprint")
         for name in (str(merged), f"{decoder}?adapter={adapter}")

@@ -26,7 +26,6 @@ from sonde.capture import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, load_experiment
 from sonde.experiments.options import all_options, lens_options, run_options
-from sonde.experiments.overrides import with_current_names
 from sonde.lenses import LENSES, typed_options
 
 ROOT = Path(__file__).parents[2]
@@ -285,14 +284,3 @@ def test_what_is_described_is_what_is_declared() -> None:
     (limit,) = [one for one in described_fields(Selection, "selection") if one.name == "selection.limit"]
     assert (limit.flag, limit.default_words, limit.values.range) == ("--limit", "none", "at least 1")
     assert all_options("run").keys() == {"run"}
-
-
-def test_an_earlier_name_of_an_option_is_taken_with_a_notice() -> None:
-    old = Experiment(lenses=("probe",), options={"probe": {"twin_share": 0.5, "folds": 3}})
-    new, notices = with_current_names(old)
-    assert new.options == {"probe": {"random_weights_share": 0.5, "folds": 3}}
-    assert notices == ("option probe.twin_share is called probe.random_weights_share now",)
-    assert with_current_names(new) == (new, ())
-    both = Experiment(lenses=("probe",), options={"probe": {"twin_share": 0.5, "random_weights_share": 0.1}})
-    with pytest.raises(UsageError, match="twin_share is the earlier name of random_weights_share"):
-        with_current_names(both)

@@ -19,6 +19,7 @@ from sonde.report import PLOTS, RunData
 from sonde.store.rundir import RunDirectory
 from sonde.tasks import TASKS
 from sonde.tasks._minimal_pairs import paired
+from tests.slices import with_slices
 
 JAVA = """class C{n} {{
     int count{n}(int first{n}, int[] values, int limit) {{
@@ -59,7 +60,7 @@ def test_a_run_reads_pairs_in_two_languages_and_finds_all_there_the_second_time(
     asked = experiment(decoder, mixed, "variable_misuse,jbl")
     first = run(asked, Execution(output=tmp_path))
     assert first.observed > 0
-    scores = pl.read_parquet(tmp_path / "scores.parquet")
+    scores = with_slices(pl.read_parquet(tmp_path / "scores.parquet"))
     own = scores.filter(
         (pl.col("metric") == "preferred") & pl.col("control").is_null() & (pl.col("slice") == "all")
     )
@@ -74,7 +75,7 @@ def test_a_run_reads_pairs_in_two_languages_and_finds_all_there_the_second_time(
     assert set(map(tuple, sides["original"].to_list())) == {(False, True)}
     again = run(asked, Execution(output=tmp_path))
     assert (again.observed, again.reused) == (0, first.observed)
-    assert pl.read_parquet(tmp_path / "scores.parquet").equals(scores)
+    assert with_slices(pl.read_parquet(tmp_path / "scores.parquet")).equals(scores)
 
 
 def test_masked_models_read_some_pairs_and_never_beside_decoders(
@@ -82,7 +83,7 @@ def test_masked_models_read_some_pairs_and_never_beside_decoders(
 ) -> None:
     asked = experiment(encoder, mixed, "variable_misuse", masked_items=5)
     run(asked, Execution(output=tmp_path))
-    scores = pl.read_parquet(tmp_path / "scores.parquet")
+    scores = with_slices(pl.read_parquet(tmp_path / "scores.parquet"))
     assert set(scores["objective"]) == {"pll"}
     own = scores.filter((pl.col("metric") == "margin") & (pl.col("slice") == "all"))
     assert own["n"].to_list() == [5, 5]

@@ -18,6 +18,7 @@ from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.results.scores import read_scores
 from tests.posing import posing
+from tests.slices import with_slices
 
 LENSES = ("surprisal", "probe", "attention", "cloze", "prompting", "finetune")
 
@@ -69,5 +70,5 @@ def test_every_lens_runs_on_the_device_and_measures_what_the_processor_does(
 def scores_of(folder: Path) -> pl.DataFrame:
     """What is compared: all but names that the device is part of."""
     kept = ["model", "lens", "task", "metric", "slice", "layer", "head", "value", "n"]
-    frame = read_scores(folder / "scores.parquet")
+    frame = with_slices(read_scores(folder / "scores.parquet"))
     return frame.select([name for name in kept if name in frame.columns]).sort(kept[:7])

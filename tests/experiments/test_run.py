@@ -21,6 +21,7 @@ from sonde.experiments.observe import JobReport, Tried, observe_pool, try_job
 from sonde.experiments.plan import ObserveJob
 from sonde.experiments.pools import JobPool
 from sonde.experiments.run import run
+from tests.slices import with_slices
 
 from .conftest import save_decoder
 
@@ -33,7 +34,7 @@ def experiment(decoder: Path, project: Path, **changes: object) -> Experiment:
 
 
 def scores(folder: Path) -> pl.DataFrame:
-    return pl.read_parquet(folder / "scores.parquet")
+    return with_slices(pl.read_parquet(folder / "scores.parquet"))
 
 
 def observations(folder: Path) -> pl.DataFrame:

@@ -24,6 +24,7 @@ from sonde.experiments.plan import Group
 from sonde.experiments.run import run
 from sonde.models import _bundled
 from sonde.report._comparison.page import build_comparison
+from tests.slices import slice_of, with_slices
 
 TRANSFORMS = ("rename", "shuffle", "mislead", "layout", "comments", "docstrings", "swap")
 
@@ -67,10 +68,10 @@ def test_the_same_items_are_chosen_and_each_knows_its_original(runs: Path, proje
 def test_a_comparison_pairs_programs_by_their_originals(runs: Path) -> None:
     (found,) = compare([runs / "none", runs / "rename"])
     assert [(one.shared, one.base, one.model) for one in found.covered] == [(40, 40, 40)]
-    held = {(one.score.metric, one.score.slice): one for one in found.differences}
+    held = {(one.score.metric, slice_of(one.score.dimensions)): one for one in found.differences}
     assert {metric for metric, _ in held} == {"nats_per_token"}
     whole = held["nats_per_token", "all"]
-    tables = [pl.read_parquet(runs / name / "scores.parquet") for name in ("none", "rename")]
+    tables = [with_slices(pl.read_parquet(runs / name / "scores.parquet")) for name in ("none", "rename")]
     values = [
         table.filter((pl.col("metric") == "nats_per_token") & (pl.col("slice") == "all"))["value"].item()
         for table in tables

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 import pytest
+from tests.slices import with_slices
 
 from sonde.alignment.spans import Alignment, Coverage, Subwords
 from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
@@ -190,7 +191,7 @@ class Study:
             settings=self.settings,
             frequencies=frequencies,
         )
-        table = scores_frame(LENSES.load("surprisal").score(scoring))
+        table = with_slices(scores_frame(LENSES.load("surprisal").score(scoring)))
         return table.with_columns(name=pl.coalesce("weighting", "binning", "unit"))
 
     @staticmethod

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 import torch
 import transformers
+from tests.slices import slice_of, with_slices
 
 from sonde.alignment.align import align
 from sonde.alignment.spans import Subwords
@@ -149,7 +150,7 @@ class Run:
     @property
     def scores(self) -> pl.DataFrame:
         scores = LENSES.load("attention").score(self.scoring)
-        return scores_frame(scores)
+        return with_slices(scores_frame(scores))
 
 
 def observe(loaded: LoadedModel, settings: LensSettings, texts: Sequence[str] = TEXTS) -> Run:
@@ -590,7 +591,7 @@ def test_the_control_is_scored_beside_the_model() -> None:
         settings=run.settings,
         controls=(control,),
     )
-    scores = scores_frame(LENSES.load("attention").score(scoring))
+    scores = with_slices(scores_frame(LENSES.load("attention").score(scoring)))
     keys = ["slice", "metric", "k", "chosen", "n_relations"]
     of_any_head = (pl.col("slice") == "head") | pl.col("slice").str.starts_with("by_head=")
     hits = scores.filter(pl.col("metric").str.ends_with("_hit") & ~of_any_head)
@@ -636,7 +637,11 @@ def test_edges_that_two_predictors_tell_apart_are_counted_one_by_one() -> None:
     template = Score(model="m", lens="attention", metric="", value=0, n=0, n_clusters=0)
     side = Side({"r": relation}, {"heads": {"r": mine}, "offset": {"r": other}}, ["r"])
     rows = [*gains(side, "offset", template), *pooled(side, "heads", template)]
-    found = [row for row in rows if row.metric.endswith("_gain") and row.slice in ("relation=r", "edges")]
+    found = [
+        row
+        for row in rows
+        if row.metric.endswith("_gain") and slice_of(row.dimensions) in ("relation=r", "edges")
+    ]
     assert len(found) == 2 * 3 * 20
     for row in found:
         # As of 80 independent pairs: Student's t with 39 degrees of freedom times 81 / 80 / 80, its root.
@@ -671,10 +676,10 @@ def test_a_second_stage_says_what_the_best_head_picks_instead() -> None:
     sides = split([one.item for one in first.prepared], (0.0, 0.3, 0.7), 0)
     test = rows.filter(pl.col("item_id").is_in([item for item, side in sides.items() if side == "test"]))
     hits = {
-        (score.side, score.slice.removeprefix("relation=")): score.value
+        (score.side, slice_of(score.dimensions).removeprefix("relation=")): score.value
         for score in scores
         if score.metric == "first_hit" and score.control is None and score.k == 1
-        and score.slice.startswith("relation=")
+        and slice_of(score.dimensions).startswith("relation=")
     }  # fmt: skip
     shares = test.group_by("side", "relation").agg(pl.col("hit").mean())
     assert {(side, name): share for side, name, share in shares.iter_rows()} == pytest.approx(hits)
@@ -682,7 +687,7 @@ def test_a_second_stage_says_what_the_best_head_picks_instead() -> None:
     for row in rows.iter_rows(named=True):
         for part in ("asked", "picked"):
             assert texts[row["item_id"]][row[f"{part}_start"] : row[f"{part}_end"]] == row[part]
-    table = scores_frame(lens.score(second.scoring))
+    table = with_slices(scores_frame(lens.score(second.scoring)))
     assert set(table["metric"]) == {"picked"}
     for kind in ("kind", "situation"):
         mine = table.filter(pl.col("slice").str.contains(f";{kind}="))
@@ -709,7 +714,7 @@ def with_copies(run: Run, stage: int, clusters: Callable[[str], str]) -> pl.Data
         ),
         settings=replace(run.settings, stage=stage),
     )
-    return scores_frame(LENSES.load("attention").score(scoring))
+    return with_slices(scores_frame(LENSES.load("attention").score(scoring)))
 
 
 @pytest.mark.parametrize("stage", [0, 1])

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.lenses.test_cloze_scores import answer, found, query, scoring
+from tests.slices import slice_of
 
 from sonde.lenses.cloze import lens
 from sonde.lenses.cloze.libraries import by_use
@@ -79,9 +80,11 @@ def test_deciles_go_from_the_names_used_most() -> None:
 def test_libraries_with_few_queries_have_no_row() -> None:
     queries, answers = queries_of_two_libraries()
     scores = list(lens.score(scoring(queries, answers, min_count=30)))
-    assert {score.slice for score in scores if score.metric == "names" and "decile" not in score.slice} == {
-        "library=numpy"
-    }
+    assert {
+        slice_of(score.dimensions)
+        for score in scores
+        if score.metric == "names" and "decile" not in slice_of(score.dimensions)
+    } == {"library=numpy"}
 
 
 def test_new_names_are_held_apart_from_kept_ones() -> None:

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 import torch
 from tests.lenses.test_cloze_scores import query, scoring
+from tests.slices import slice_of, with_slices
 
 from sonde.alignment import align, encode, surfaces
 from sonde.base.errors import UsageError
@@ -76,11 +77,11 @@ def test_margins_equal_a_loop(tmp_path: Path) -> None:
             assert preferred.value == pytest.approx(mean(value > 0 for value in values))
             assert (margin.n, margin.n_clusters) == (len(values), 12)
             assert margin.ci_low is not None and margin.ci_low < margin.value
-        (length,) = [s for s in found if s.control == "length" and s.slice == where]
+        (length,) = [s for s in found if s.control == "length" and slice_of(s.dimensions) == where]
         assert length.value == 0.0
     control = [score for score in found if score.control == "random_weights" and score.metric == "margin"]
     assert control and all(score.n == 1 for score in control)
-    lines = list(lens.headline(scores_frame(found)))
+    lines = list(lens.headline(with_slices(scores_frame(found))))
     assert any(line.strip().startswith("replacement") and "12 libraries" in line for line in lines)
 
 
@@ -88,7 +89,8 @@ def one(scores: list[Score], where: str, metric: str, other: str) -> list[Score]
     return [
         score
         for score in scores
-        if (score.slice, score.metric, score.control) == (where, metric, None) and score.aggregation == other
+        if (slice_of(score.dimensions), score.metric, score.control) == (where, metric, None)
+        and score.aggregation == other
     ]
 
 
@@ -178,7 +180,9 @@ def test_chance_and_spelling_stand_beside_made_up_names() -> None:
         labels={"api_fakes": labels},
     )
     scores = {
-        (score.control, score.metric): score for score in lens.score(given) if score.slice == "pair=fake_name"
+        (score.control, score.metric): score
+        for score in lens.score(given)
+        if slice_of(score.dimensions) == "pair=fake_name"
     }
     assert scores["spelling", "preferred"].value == pytest.approx(0.75)
     chance = scores["chance", "preferred"]

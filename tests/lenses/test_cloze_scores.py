@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from tests.slices import slice_of, with_slices
 
 from sonde.base.errors import InputError
 from sonde.lenses import LensSettings, Scoring
@@ -85,7 +86,7 @@ def found(
     (one,) = [
         score
         for score in scores
-        if (score.metric, score.slice, score.control) == (metric, where, control)
+        if (score.metric, slice_of(score.dimensions), score.control) == (metric, where, control)
         and all(getattr(score, name) == value for name, value in columns.items())
     ]
     return one
@@ -332,7 +333,7 @@ def test_nothing_is_said_of_k_where_no_more_than_k_compete() -> None:
         counts = {
             score.k: score.n
             for score in scores
-            if (score.metric, score.slice, score.control) == ("p_at_k", "all", control)
+            if (score.metric, slice_of(score.dimensions), score.control) == ("p_at_k", "all", control)
             and score.aggregation == "sum"
             and score.matching == "candidates"
         }
@@ -367,7 +368,7 @@ def test_words_are_preferred_where_no_answer_is_published() -> None:
     observations, labels = tables(queries, answers)
     assert preferred(observations, labels).select("name", "word").rows() == [("e1", "min"), ("e2", "max")]
     scores = lens.score(scoring(queries, answers))
-    assert [(score.slice, score.value, score.n, score.control) for score in scores] == [
+    assert [(slice_of(score.dimensions), score.value, score.n, score.control) for score in scores] == [
         (f"template=clozetest;word={word}", 0.5, 2, control)
         for control in (None, "chance")
         for word in ("max", "min")
@@ -400,7 +401,7 @@ def test_the_shared_vocabulary_is_ranked_beside_the_own_one() -> None:
     score = found(scores, "p_at_k", "template=call", matching="unified", k=50)
     assert (score.n, score.value) == (3, pytest.approx(2 / 3))
     assert found(scores, "p_at_k", "template=call", matching="single", k=50).n == 4
-    assert sum(score.slice.startswith("template=call;agree=") for score in scores) >= 1
+    assert sum(slice_of(score.dimensions).startswith("template=call;agree=") for score in scores) >= 1
 
 
 def test_candidates_of_the_shared_vocabulary_are_ranked_beside_all() -> None:
@@ -448,7 +449,9 @@ def test_a_library_is_seen_where_a_training_file_calls_it(tmp_path: Path) -> Non
 def test_the_headline_names_the_best_control() -> None:
     queries = [query(number, library=f"l{number % 12}") for number in range(24)]
     answers = [answer(f"q{number}", 1 if number % 2 else 20) for number in range(24)]
-    scores = scores_frame(lens.score(scoring(queries, answers, control=[answer("q0", 1), answer("q1", 9)])))
+    scores = with_slices(
+        scores_frame(lens.score(scoring(queries, answers, control=[answer("q0", 1), answer("q1", 9)])))
+    )
     lines = list(lens.headline(scores))
     assert len(lines) == 4
     assert lines[2].split()[:3] == ["call", "k=1", "50.0"]
@@ -469,5 +472,5 @@ def test_the_headline_of_statements_has_a_line_a_template_and_k() -> None:
         scoring(queries, [], objective="candidates"),
         observations=pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row").lazy(),
     )
-    lines = list(lens.headline(scores_frame(lens.score(given))))
+    lines = list(lens.headline(with_slices(scores_frame(lens.score(given)))))
     assert [line.split()[:2] for line in lines[2:]] == [["call", "k=1"], ["call", "k=10"]]

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from tests.slices import with_slices
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
@@ -133,7 +134,7 @@ def test_every_arm_answers_to_every_test_example(finished: Path, rows: pl.DataFr
 
 
 def test_scores_are_the_means_of_the_rows(finished: Path, rows: pl.DataFrame) -> None:
-    scores = pl.read_parquet(finished / "scores.parquet")
+    scores = with_slices(pl.read_parquet(finished / "scores.parquet"))
     test = rows.filter((pl.col("kind") == "example") & (pl.col("split") == "test"))
     out = test.filter(~pl.col("reached"))["example_id"].unique()
     assert len(out)
@@ -274,7 +275,7 @@ def test_going_on_trains_nothing_again(project: Path, encoder: Path, finished: P
 
 
 def test_a_run_says_what_pre_training_adds(finished: Path) -> None:
-    every = list(LENS.headline(pl.read_parquet(finished / "scores.parquet")))
+    every = list(LENS.headline(with_slices(pl.read_parquet(finished / "scores.parquet"))))
     lines = [line for line in every if "%" in line]
     assert [line for line in every if "may want more" in line]
     assert len(lines) == len(TASKS)
@@ -318,7 +319,7 @@ def test_a_paired_difference_is_tighter_than_its_parts() -> None:
         settings=LensSettings(),
         labels={"t": pl.DataFrame()},
     )
-    table = scores_frame(LENS.score(scoring))
+    table = with_slices(scores_frame(LENS.score(scoring)))
     gain = table.filter(pl.col("metric") == "gain").row(0, named=True)
     own = table.filter((pl.col("metric") == "accuracy") & pl.col("control").is_null()).row(0, named=True)
     assert gain["control"] == "scratch"

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.lenses.test_finetune import OPTIONS, encoder, experiment, project
+from tests.slices import with_slices
 
 from sonde.base.errors import InputError, SondeError
 from sonde.corpora import Intake, Item, read_items
@@ -209,7 +210,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, project: Path, encoder: Path)
 
 
 def scores_of(folder: Path) -> pl.DataFrame:
-    table = pl.read_parquet(folder / "scores.parquet")
+    table = with_slices(pl.read_parquet(folder / "scores.parquet"))
     return table.filter(pl.col("split") == "test")
 
 
@@ -253,7 +254,7 @@ def test_scores_say_what_could_be_right_and_what_is_out_of_reach(runs: dict[str,
 def test_a_run_says_what_is_left_out(runs: dict[str, Path]) -> None:
     lens = training_lens("finetune")
     for cut, words in (("keep", "and are asked as well"), ("drop", "and are left out")):
-        every = lens.headline(pl.read_parquet(runs[cut] / "scores.parquet"))
+        every = lens.headline(with_slices(pl.read_parquet(runs[cut] / "scores.parquet")))
         lines = [line for line in every if "accuracy" in line or "errors located" in line]
         assert all(words in line for line in lines)
         assert all(("at most" in line) == (cut == "keep") for line in lines)

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.lenses.test_finetune import save_encoder
+from tests.slices import with_slices
 
 from sonde.lenses import LensSettings, Method, Scoring, Training, training_lens
 from sonde.models import ModelSpec
@@ -71,7 +72,7 @@ def test_a_planted_misuse_that_a_bag_of_tokens_cannot_see_is_found(tmp_path: Pat
         settings=LensSettings(),
         labels={"misuse_repair": examples},
     )
-    scores = scores_frame(LENS.score(scoring))
+    scores = with_slices(scores_frame(LENS.score(scoring)))
     told = {
         (row["metric"], row["control"]): row["value"]
         for row in scores.filter(pl.col("slice") == "all").iter_rows(named=True)

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.lenses.test_finetune import code, save_encoder
+from tests.slices import with_slices
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.corpora import Selection
@@ -46,7 +47,7 @@ def with_options(experiment: Experiment, **options: Any) -> Experiment:
 
 
 def told(folder: Path, **where: Any) -> pl.DataFrame:
-    scores = pl.read_parquet(folder / "scores.parquet").filter(pl.col("split") == "test")
+    scores = with_slices(pl.read_parquet(folder / "scores.parquet")).filter(pl.col("split") == "test")
     for column, value in where.items():
         scores = scores.filter(pl.col(column).eq_missing(pl.lit(value)))
     return scores
@@ -83,7 +84,7 @@ def test_another_value_trains_itself_alone(asked: Experiment, tmp_path: Path) ->
     assert run(more, Execution(output=folder)).trained == 3
     for name in ("24", "32", "40"):
         assert told(folder, slice=f"length={name}", metric="accuracy", control="bag_of_tokens").height == 1
-    headline = LENS.headline(pl.read_parquet(folder / "scores.parquet"))
+    headline = LENS.headline(with_slices(pl.read_parquet(folder / "scores.parquet")))
     lines = [line for line in headline if "accuracy" in line]
     assert len(lines) == 3
     assert "length=24: accuracy" in lines[0]
@@ -92,7 +93,7 @@ def test_another_value_trains_itself_alone(asked: Experiment, tmp_path: Path) ->
 def test_frozen_against_fine_tuned_are_two_values(asked: Experiment, tmp_path: Path) -> None:
     options = {"methods": "pretrained", "sweep": "frozen: true, false", "rates": "1e-2,1e-3", "batch": "8,32"}
     run(with_options(asked, **options), Execution(output=tmp_path / "run"))
-    scores = pl.read_parquet(tmp_path / "run/scores.parquet")
+    scores = with_slices(pl.read_parquet(tmp_path / "run/scores.parquet"))
     tried = scores.filter(pl.col("slice") == "frozen=true;setting").with_columns(setting=dimension("setting"))
     names = tried["setting"].to_list()
     assert sorted(names) == [

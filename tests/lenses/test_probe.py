@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.lenses.conftest import item_of, prepared_of, words_of
+from tests.slices import with_slices
 
 from sonde.base.errors import CaptureError, UnknownNameError, UsageError
 from sonde.capture.requests import HiddenStates, ItemCapture
@@ -114,7 +115,7 @@ def score(
         texts=items.lazy(),
         controls=untrained,
     )
-    return scores_frame(LENSES.load("probe").score(scoring))
+    return with_slices(scores_frame(LENSES.load("probe").score(scoring)))
 
 
 def planted(count: int = 400, layer: int = 1, strength: float = 1.6) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -15,6 +15,7 @@ import pytest
 import torch
 from tests.lenses.serving import ProtocolServer
 from tests.models.conftest import build, tiny_tokenizer
+from tests.slices import slice_of, with_slices
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sonde.base.errors import InputError, UsageError
@@ -404,8 +405,10 @@ def test_tables_equal_a_loop() -> None:
             settings=LensSettings(), labels={"api_prompts": labels},
         )
     )  # fmt: skip
-    value = {(s.slice, s.metric, s.k): s for s in found if s.matching == "generative"}
-    lenient = {(s.slice, s.metric, s.k): s for s in found if s.matching == "generative_lenient"}
+    value = {(slice_of(s.dimensions), s.metric, s.k): s for s in found if s.matching == "generative"}
+    lenient = {
+        (slice_of(s.dimensions), s.metric, s.k): s for s in found if s.matching == "generative_lenient"
+    }
     assert len(value) + len(lenient) == len(found)
     assert lenient["all", "p_at_k", 20].value == value["all", "p_at_k", 20].value
     assert lenient["all", "mrr", None].value == pytest.approx(mean(1 / r if r <= 21 else 0 for r in ranks))
@@ -421,7 +424,7 @@ def test_tables_equal_a_loop() -> None:
     assert value["template=call", "p_at_k", 5].value == pytest.approx(mean(rank <= 5 for rank in calls))
     assert value["all", "p_at_k", 5].n_clusters == labels["library"].n_unique()
     assert value["all", "p_at_k", 5].ci_low is not None
-    assert any("nothing read of" in line for line in LENS.headline(scores_frame(found)))
+    assert any("nothing read of" in line for line in LENS.headline(with_slices(scores_frame(found))))
 
 
 def test_queries_are_as_many_of_each_statement() -> None:

@@ -14,6 +14,7 @@ import torch
 from scipy import stats
 from tests.experiments import conftest
 from tests.experiments.conftest import CODE, save_decoder
+from tests.slices import slice_of, with_slices
 
 from sonde.alignment import encode
 from sonde.base.errors import UsageError
@@ -104,7 +105,7 @@ def test_one_run_gives_both_with_the_paired_change(both: Path, project: Path) ->
     assert (later["file_context"] > later["context"]).all()
     (headline,) = headlines(RunData(both))
     assert headline.behind.startswith("behind the text of its file ")
-    table = pl.read_parquet(both / "scores.parquet").filter(pl.col("task") == "")
+    table = with_slices(pl.read_parquet(both / "scores.parquet")).filter(pl.col("task") == "")
     found = {(row["slice"], row["metric"]): row for row in table.iter_rows(named=True)}
     alone, behind = (rows[name].cast(pl.Float64).sum() / math.log(2) for name in ("nats", "file_nats"))
     size = rows["text_bytes"].sum()
@@ -136,7 +137,7 @@ def both(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def scored(folder: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
-    table = pl.read_parquet(folder / "scores.parquet")
+    table = with_slices(pl.read_parquet(folder / "scores.parquet"))
     return {
         (row["slice"], row["metric"], row["weighting"] or row["binning"] or row["unit"] or ""): row
         for row in table.iter_rows(named=True)
@@ -196,7 +197,10 @@ def test_few_ranks_that_moved_leave_room_for_those_that_were_not_seen_to_move() 
     """Where no subword of a slice moves, the change is not known to be exactly nothing."""
     sums = collect_sums(Batches((observed_twice(moved=0),)), bins=10)
     after = collect_sums(Batches((observed_twice(moved=0),)), bins=10, behind=True)
-    found = {(score.slice, score.metric): score for score in changes(sums, after, TEMPLATE, 5, Summary(5))}
+    found = {
+        (slice_of(score.dimensions), score.metric): score
+        for score in changes(sums, after, TEMPLATE, 5, Summary(5))
+    }
     still = found["before=file-none", "top1"]
     assert still.value == 0 and still.ci_low is not None and still.ci_low < -0.005
     moving = collect_sums(Batches((observed_twice(moved=30),)), bins=10, behind=True)

@@ -8,6 +8,7 @@ from types import ModuleType
 import polars as pl
 import pytest
 from tests.lenses.test_surprisal_tables import random_observations
+from tests.slices import with_slices
 
 import sonde
 from sonde.lenses._sums import Batches
@@ -199,7 +200,7 @@ def test_in_a_run_no_row_that_is_ranked_holds_a_position_0(folder: Path, groupin
     rows = pl.concat(pl.read_parquet(path) for path in sorted((folder / "observations").rglob("*.parquet")))
     assert rows.filter(pl.col("position") == 0).height == rows["item_id"].n_unique() > 5
     assert rows.filter(pl.col("context") < pl.col("position")).height > 100, "later windows"
-    scores = pl.read_parquet(folder / "scores.parquet")
+    scores = with_slices(pl.read_parquet(folder / "scores.parquet"))
     found = scored(scores, grouping)
     if grouping == "user_tag":
         assert found.is_empty()
@@ -216,7 +217,7 @@ def test_in_a_run_no_row_that_is_ranked_holds_a_position_0(folder: Path, groupin
 def test_sections_that_rank_say_what_is_in_no_row(folder: Path, section: ModuleType) -> None:
     run = RunData(folder)
     figure = section.plot.draw(run)
-    number = pl.read_parquet(folder / "scores.parquet").filter(
+    number = with_slices(pl.read_parquet(folder / "scores.parquet")).filter(
         (pl.col("slice") == "text=first") & (pl.col("metric") == "bits")
     )
     (note,) = [note for note in figure.notes if "begins a text" in note]

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import torch
 from tests.models.conftest import build, tiny_tokenizer
+from tests.slices import with_slices
 
 from sonde.alignment import align, encode, surfaces
 from sonde.base.errors import CaptureError, UnknownNameError, UsageError
@@ -121,7 +122,7 @@ def test_a_later_letter_of_the_word_is_hidden_and_the_next_word_is_not(bert: Loa
 def scored(rows: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
     template = Score(model="model", lens="surprisal", metric="", value=0.0, n=0, n_clusters=0)
     scoring = Scoring(observations=rows.lazy(), items=pl.DataFrame(), template=template, settings=settings)
-    return scores_frame(LENS.score(scoring))
+    return with_slices(scores_frame(LENS.score(scoring)))
 
 
 def test_every_score_says_its_objective(bert: LoadedModel) -> None:

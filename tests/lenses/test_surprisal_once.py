@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from scipy import stats
 from tests.lenses.test_surprisal_tables import random_observations, slices_of
+from tests.slices import slice_of
 
 from sonde.lenses import LENSES, Scoring
 from sonde.results.changes import with_words
@@ -62,15 +63,17 @@ def test_one_number_is_one_row_and_one_place_in_the_family(study, first: str, se
     for place, row in enumerate(rows.to_dicts()):
         for name in slices_of(row):
             over[name].append(place)
-    names = {score.slice for _, score, _ in pairs if score.task == ""}
+    names = {slice_of(score.dimensions) for _, score, _ in pairs if score.task == ""}
     distinct = {tuple(over[name]) for name in names if name in over}
-    told = [one for one in found if one.score.slice in over]
+    told = [one for one in found if slice_of(one.score.dimensions) in over]
     assert len(told) == len(distinct) < len(names)
     for one in told:
-        same = {name for name in names if over.get(name) == over[one.score.slice]}
-        also = {Score.slice.fget(dataclasses.replace(one.score, dimensions=held)) for held in one.other_names}  # type: ignore[attr-defined]
-        assert also == same - {one.score.slice}
-    (row,) = [one for one in told if one.score.slice in (f"{first}=marked", f"{second}=a -> mark")]
+        same = {name for name in names if over.get(name) == over[slice_of(one.score.dimensions)]}
+        also = {slice_of(held) for held in one.other_names}
+        assert also == same - {slice_of(one.score.dimensions)}
+    (row,) = [
+        one for one in told if slice_of(one.score.dimensions) in (f"{first}=marked", f"{second}=a -> mark")
+    ]
     assert row.score.dimensions == min(((first, "marked"),), ((second, "a -> mark"),))
     # The family of tests has each number once.
     tested = [one for one in found if not one.why and math.isfinite(one.p_value)]
@@ -99,7 +102,7 @@ def test_the_table_says_the_other_names(study) -> None:
 def test_counts_that_are_equal_by_chance_stay_apart(study) -> None:
     # Both are right everywhere: other examples have the same sums.
     pairs = pairs_of(study, observations("role", "tag"))
-    (base, score, better), *_ = [pair for pair in pairs if pair[1].slice == "role=marked"]
+    (base, score, better), *_ = [pair for pair in pairs if slice_of(pair[1].dimensions) == "role=marked"]
 
     def counted(one: Score) -> Score:
         held = one.contributions
@@ -114,7 +117,7 @@ def test_counts_that_are_equal_by_chance_stay_apart(study) -> None:
 
 def test_numbers_that_differ_on_one_side_stay_apart(study) -> None:
     pairs = pairs_of(study, observations("role", "tag"))
-    base, score, better = next(pair for pair in pairs if pair[1].slice == "role=marked")
+    base, score, better = next(pair for pair in pairs if slice_of(pair[1].dimensions) == "role=marked")
     assert score.contributions is not None and score.contributions.sums is not None
     nudged = dataclasses.replace(score.contributions, sums=np.nextafter(score.contributions.sums, 0.0))
     other = dataclasses.replace(score, contributions=nudged)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from tests.slices import slice_of
 
 from sonde.lenses import LensSettings
 from sonde.lenses.surprisal.origin import Summary, by_origin
@@ -47,7 +48,9 @@ def summary(
 ) -> dict[tuple[str, str], Score]:
     asked = SUMMARY.as_asked(LensSettings(quirks=quirks), Summary(minimum))
     found = by_origin(calls, TEMPLATE, asked)
-    return {(score.slice, score.weighting): score for score in found if score.weighting is not None}
+    return {
+        (slice_of(score.dimensions), score.weighting): score for score in found if score.weighting is not None
+    }
 
 
 @pytest.mark.parametrize(
@@ -101,7 +104,9 @@ def test_a_tag_that_is_rare_on_one_side_stays_in_the_count_of_every_subword() ->
     assert difference.n == pytest.approx(sum(row[1] + row[3] for row in rare), abs=1)
     common = found["origin=internal-external", "count_common"]
     assert common.n < difference.n and common.value != pytest.approx(difference.value, abs=1e-4)
-    alone = {s.slice: s for s in by_origin(calls, TEMPLATE, Summary(20)) if s.weighting is None}
+    alone = {
+        slice_of(s.dimensions): s for s in by_origin(calls, TEMPLATE, Summary(20)) if s.weighting is None
+    }
     for side in ("internal", "external"):
         assert found[f"origin={side}", "count"].value == alone[f"origin={side}"].value
 
@@ -126,7 +131,7 @@ def test_intervals_hold_the_difference_between_clusters() -> None:
 
 
 def test_names_and_arguments_bare_and_method_calls_are_apart() -> None:
-    slices = {score.slice for score in by_origin(calls_of(TABLE_1, 2), TEMPLATE, Summary(1))}
+    slices = {slice_of(score.dimensions) for score in by_origin(calls_of(TABLE_1, 2), TEMPLATE, Summary(1))}
     assert {
         "origin=internal;origin_part=name",
         "origin=external;origin_part=arguments",
@@ -141,6 +146,9 @@ def test_builtin_and_local_calls_have_their_own_row_and_no_part_in_the_compariso
         calls.filter(pl.col("origin") == "external").with_columns(origin=pl.lit(o))
         for o in ("builtin", "local")
     ]
-    found = {score.slice: score for score in by_origin(pl.concat([calls, *others]), TEMPLATE, Summary(1))}
+    found = {
+        slice_of(score.dimensions): score
+        for score in by_origin(pl.concat([calls, *others]), TEMPLATE, Summary(1))
+    }
     assert found["origin=builtin"].value == found["origin=local"].value == pytest.approx(0.771, abs=6e-4)
     assert summary(pl.concat([calls, *others]))["origin=external", "count"].n == 3028285

@@ -13,6 +13,7 @@ import pytest
 import torch
 from tests.lenses.conftest import capture_of, item_of, prepared_of, words_of
 from tests.models.conftest import build, tiny_tokenizer
+from tests.slices import with_slices
 
 from sonde.alignment import align, encode, surfaces
 from sonde.base.errors import CaptureError, UnknownNameError, UsageError
@@ -189,7 +190,7 @@ def planted(
     scoring = Scoring(
         observations=rows.lazy(), items=pl.DataFrame(), template=template, settings=settings, labels=labels
     )
-    return scores_frame(LENS.score(scoring))
+    return with_slices(scores_frame(LENS.score(scoring)))
 
 
 def value(

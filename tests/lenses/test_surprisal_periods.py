@@ -8,6 +8,7 @@ import pytest
 import torch
 from tests.corpora.test_dates import commit, function, repository
 from tests.experiments.conftest import save_decoder
+from tests.slices import slice_of, with_slices
 from transformers import LlamaForCausalLM
 
 from sonde.alignment import encode
@@ -75,7 +76,7 @@ def scored(observations: pl.DataFrame, items: pl.DataFrame, *controls: pl.DataFr
     found = period_scores(
         observations.lazy(), [one.lazy() for one in controls], by_period(items), TEMPLATE, 20
     )
-    return {(one.slice, one.metric, one.control, one.compared_to): one for one in found}
+    return {(slice_of(one.dimensions), one.metric, one.control, one.compared_to): one for one in found}
 
 
 def verdict(found: Found) -> str:
@@ -199,7 +200,7 @@ def test_a_decoder_trained_on_the_older_half(dated: str, tmp_path_factory: pytes
         Experiment(models=(str(folder),), corpora=(dated,), lenses=("surprisal",), selection=selection),
         Execution(output=output),
     )
-    table = pl.read_parquet(output / "scores.parquet")
+    table = with_slices(pl.read_parquet(output / "scores.parquet"))
     changes = table.filter((pl.col("slice") == CHANGE) & (pl.col("metric") == "bits"))
     (own,) = changes.filter(pl.col("control").is_null() & pl.col("compared_to").is_null()).to_dicts()
     (beyond,) = changes.filter(pl.col("compared_to") == "random_weights").to_dicts()

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from tests.lenses.scoring_server import ScoringModel
 from tests.lenses.serving import ProtocolServer
+from tests.slices import with_slices
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import sonde
@@ -123,7 +124,7 @@ def test_a_model_gives_the_same_figures_behind_a_server_and_here(
     assert theirs["entropy"].null_count() == theirs.height
     if way == "prompt_logprobs":
         assert theirs["subword_id"].equals(mine["subword_id"])
-    scores = [pl.read_parquet(one / "scores.parquet") for one in (here, folder)]
+    scores = [with_slices(pl.read_parquet(one / "scores.parquet")) for one in (here, folder)]
     keys = ["metric", "slice", "language", "k", "binning", "unit"]
     wanted = UNKNOWN if way == "echo" else {"entropy"}
     # Without vocabulary ids a subword is known by what it spells, and nothing by how often it was trained on.

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.slices import with_slices
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -96,7 +97,7 @@ def score(own: pl.DataFrame, *beside: pl.DataFrame) -> dict[tuple[str, str], dic
         texts=pl.LazyFrame({"item_id": [i.item_id for i in items()], "text": [i.text for i in items()]}),
         beside=tuple(one.lazy() for one in beside),
     )
-    rows = scores_frame(LENS.score(scoring)).to_dicts()
+    rows = with_slices(scores_frame(LENS.score(scoring))).to_dicts()
     return {(row["slice"], row["metric"]): row for row in rows if row["slice"] in ("all", "shared")}
 
 

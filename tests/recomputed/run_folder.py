@@ -14,6 +14,8 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
+from tests.slices import with_slices
+
 
 def hash_unit(*parts: object) -> float:
     """Map plain values onto [0, 1) as docs/files.md says."""
@@ -52,7 +54,9 @@ class RunFolder:
     @cached_property
     def scores(self) -> pl.DataFrame:
         """The scores of the model, with their dimensions as one text."""
-        return pl.read_parquet(self.root / "scores.parquet").filter(pl.col("model") == self.facts["name"])
+        return with_slices(pl.read_parquet(self.root / "scores.parquet")).filter(
+            pl.col("model") == self.facts["name"]
+        )
 
     @cached_property
     def texts(self) -> Mapping[str, str]:

@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 import polars.selectors as cs
 
-from sonde.results.columns import scan_tables
+from sonde.results.columns import scan_files
 from sonde.results.scores import read_scores
 
 CLOSE = 1e-6
@@ -163,9 +163,9 @@ def _named(path: Path) -> str:
 
 
 def _table(parts: list[Path]) -> pl.DataFrame:
-    """A table without what names a state of the code, its columns by the names of today."""
+    """A table without what names a state of the code."""
     if parts[0].name != "scores.parquet":
-        frame = scan_tables(parts).collect()
+        frame = scan_files(parts).collect()
     else:
         # What an earlier version did not write, and nothing that it wrote says.
         held, frame = pl.read_parquet_schema(parts[0]).keys(), read_scores(parts[0])
@@ -242,8 +242,8 @@ def _same(name: str, kind: pl.DataType) -> pl.Expr:
 
 
 def _rows(path: Path) -> list[dict[str, Any]] | None:
-    """The rows of a file of labels, their columns by the names of today; None where a line is no row."""
-    text = path.read_text(encoding="utf-8").replace('"quiz_id"', '"query_id"')
+    """The rows of a file of labels; None where a line is no row."""
+    text = path.read_text(encoding="utf-8")
     try:
         rows = [json.loads(line) for line in text.splitlines()]
     except ValueError:

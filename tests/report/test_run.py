@@ -78,7 +78,6 @@ def test_numbers_as_shown() -> None:
     assert not no_verdict(row) and no_verdict({**row, "n_clusters": 9})
     assert no_verdict({**row, "effective_clusters": 9.5})
     assert Clusters().text({**row, "effective_clusters": 9.5}) == "12 (worth 9.5), no verdict"
-    assert no_verdict({**row, "ci_method": "jackknife, too few clusters"}), "as earlier versions wrote it"
     assert readable("␣␣␣␣␣␣x____________") == "␣×6x____________"
 
 

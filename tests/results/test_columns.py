@@ -12,7 +12,7 @@ import pytest
 
 import sonde
 from generators.files import format_columns, format_type
-from sonde.results.columns import Columns, scan_tables, schema_of
+from sonde.results.columns import Columns, schema_of
 
 SOURCE = Path(sonde.__file__).parent
 TEMPLATE = Path(__file__).parents[2] / "docs/files.template.md"
@@ -61,19 +61,3 @@ def test_a_schema_is_that_of_its_columns() -> None:
         "| `a` | list[i16] | some |",
         "| `b` | binary | bytes |",
     ]
-
-
-def test_tables_of_earlier_runs_have_the_present_names(tmp_path: Path) -> None:
-    earlier, present = tmp_path / "1.parquet", tmp_path / "2.parquet"
-    pl.DataFrame({"quiz_id": ["a"], "rank": [1]}).write_parquet(earlier)
-    pl.DataFrame({"query_id": ["b"], "rank": [2]}).write_parquet(present)
-    assert scan_tables([earlier, present]).collect().rows() == [("a", 1), ("b", 2)]
-    assert scan_tables([earlier]).collect().columns == ["query_id", "rank"]
-
-
-def test_a_column_of_another_meaning_keeps_its_name(tmp_path: Path) -> None:
-    training = pl.DataFrame({"arm": ["scratch"], "task": ["t"], "seed": [0], "variant": [""]})
-    training.write_parquet(tmp_path / "training.parquet")
-    training.select("arm").write_parquet(tmp_path / "other.parquet")
-    assert "method" in scan_tables([tmp_path / "training.parquet"]).collect_schema()
-    assert scan_tables([tmp_path / "other.parquet"]).collect_schema().names() == ["arm"]

@@ -123,7 +123,7 @@ CASES: dict[str, tuple[list[Score], Status, tuple[int, ...], str]] = {
         rows_of((0.5, 0.5, 0.6, 0.9, 0.6), 3, 0.5, method="paper", mode="paper"), "encoded", (3,),
         "encoded: layer 3, every other layer is surely less accurate (middle third)",
     ),
-    "scored by an earlier version": (
+    "layers that were not compared": (
         [one for one in rows_of((0.5, 0.9, 0.6), 1, 0.5) if not one.metric.startswith("layer")],
         "encoded", (1,), "encoded: layer 1",
     ),

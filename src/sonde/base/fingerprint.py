@@ -15,9 +15,8 @@ _DIGEST_BYTES = 16
 _ENCODER = json.JSONEncoder(ensure_ascii=True, sort_keys=True, separators=(",", ":"), allow_nan=False)
 _WRITTEN: Mapping[type, Callable[[Any], str]] = {str: encode_basestring_ascii, int: int.__repr__}
 
-
-ADDED: Mapping[str, Any] = {"added": True}
-"""Metadata of a field that came later than keys that still hold: at its default it is no part of them."""
+OMITTED_AT_DEFAULT: Mapping[str, Any] = {"omitted_at_default": True}
+"""Metadata of a field that is part of a key only where it is not at its default."""
 
 NOT_IN_KEYS: Mapping[str, Any] = {"in_keys": False}
 """Metadata of a field that is never part of a key, because the key names what it holds in another way."""
@@ -26,7 +25,7 @@ NOT_IN_KEYS: Mapping[str, Any] = {"in_keys": False}
 def _plain(value: Any) -> Any:
     """Reduce a value to what JSON can hold, with a canonical order.
 
-    A class that was renamed says in ``kind_in_keys`` what it was called, so that keys made before still hold.
+    A dataclass is named in a key by ``kind_in_keys``, where it has that, so that its own name is free.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: _plain(getattr(value, f.name)) for f in _fields_of(type(value)) if _known(value, f)}
@@ -54,7 +53,7 @@ def _known(value: Any, field: dataclasses.Field[Any]) -> bool:
     """Whether a field is part of a key."""
     if not field.metadata.get("in_keys", True):
         return False
-    return not (field.metadata.get("added") and getattr(value, field.name) == field.default)
+    return not (field.metadata.get("omitted_at_default") and getattr(value, field.name) == field.default)
 
 
 def fingerprint(*parts: Any) -> str:

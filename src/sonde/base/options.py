@@ -64,7 +64,6 @@ def option(
     corpus_name: bool = False,
     file_name: bool = False,
     unset: str = "none",
-    was: str = "",
 ) -> Any:
     """Declare an option.
 
@@ -76,7 +75,6 @@ def option(
         corpus_name: Whether it names a corpus, trained on or not.
         file_name: Whether it names a file that has to be there.
         unset: What holds where the default is None or empty.
-        was: Its earlier name, which is still taken, with a notice.
     """
     extra: dict[str, Any] = {
         "scoring": scoring,
@@ -84,7 +82,6 @@ def option(
         "corpus_name": corpus or corpus_name,
         "file_name": file_name,
         "unset": unset,
-        "was": was,
     }
     return Field(default, description=line, json_schema_extra=extra)
 
@@ -115,11 +112,6 @@ class Options(BaseModel):
             return cls.model_validate(dict(given))
         except ValidationError as error:
             raise cls._refusal(error, given) from None
-
-    @classmethod
-    def earlier_names(cls) -> dict[str, str]:
-        """From the earlier name of an option to the one that it has now."""
-        return {was: name for name, field in cls.model_fields.items() if (was := _extra(field)["was"])}
 
     @classmethod
     def among(cls, given: Mapping[str, object]) -> Self:

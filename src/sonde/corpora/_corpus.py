@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Protocol, runtime_checkable
 
 from sonde.base.checked import Help, check_fields
-from sonde.base.fingerprint import ADDED, fingerprint
+from sonde.base.fingerprint import OMITTED_AT_DEFAULT, fingerprint
 from sonde.base.options import Count, OneOf, Whole
 from sonde.corpora._dates import check_day
 from sonde.languages import LANGUAGES
@@ -49,8 +49,8 @@ class Given:
     other_start: int = -1
     other_end: int = -1
     split: str = ""
-    value: float | None = field(default=None, metadata=ADDED)
-    group: str = field(default="", metadata=ADDED)
+    value: float | None = field(default=None, metadata=OMITTED_AT_DEFAULT)
+    group: str = field(default="", metadata=OMITTED_AT_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,7 @@ class Selection:
             "--cut-off",
             "dates are not asked for",
         ),
-    ] = field(default=None, metadata=ADDED)
+    ] = field(default=None, metadata=OMITTED_AT_DEFAULT)
     transform: Annotated[
         str,
         OneOf(("none", *TRANSFORMS)),
@@ -277,7 +277,7 @@ class Selection:
             "without",
             "--transform",
         ),
-    ] = field(default="none", metadata=ADDED)
+    ] = field(default="none", metadata=OMITTED_AT_DEFAULT)
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -114,7 +114,6 @@ def _read(path: Path) -> dict[str, bytes]:
         if len(raw) > _MOST_BYTES or raw[:_DIGEST] != _digest(body):
             return {}
         lines = io.BytesIO(zlib.decompressobj().decompress(body, _MOST_UNPACKED))
-        # A file of an earlier version has no tabs, and so no lines that can be told apart.
         found = {key.decode(): line for key, line in (one[:-1].split(b"\t", 1) for one in lines)}
         os.utime(path)
     except (OSError, ValueError, zlib.error):

@@ -99,7 +99,7 @@ def read_lock(path: Path) -> Lock:
         header = json.loads(first)
         if header.get("format") != _FORMAT:
             raise ValueError(f"not a file of {_FORMAT!r}")
-        selection = _selection(header["selection"])
+        selection = from_table(Selection, header["selection"], "selection")
         lock = Lock(header["corpus"], header["version"], header["corpus_hash"], selection, ())
         for line in lines:
             number += 1
@@ -111,14 +111,6 @@ def read_lock(path: Path) -> Lock:
         reason = " ".join(str(error).split())
         raise InputError(f"lock file {str(path)!r}: line {number} cannot be read: {reason}") from error
     return dataclasses.replace(lock, items=tuple(items))
-
-
-def _selection(given: object) -> Selection:
-    values = given
-    if isinstance(given, dict) and "max_per_cluster" in given:  # as earlier lock files name it, null for none
-        values = {**given, "per_cluster": given["max_per_cluster"] or 0}
-        del values["max_per_cluster"]
-    return from_table(Selection, values, "selection")
 
 
 def resolve(

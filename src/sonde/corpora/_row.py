@@ -50,7 +50,7 @@ def from_line(line: bytes, split: str = "") -> SourceFile:
 
 
 def _said(given: Given) -> dict[str, Any]:
-    """A label without the columns that came later, where they say nothing."""
+    """A label without the number and the group that most sources give none of."""
     return {
         one.name: value
         for one in dataclasses.fields(given)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast
 
 from sonde.base.checked import Help, check_fields, from_table
 from sonde.base.errors import UsageError
-from sonde.base.fingerprint import ADDED
+from sonde.base.fingerprint import OMITTED_AT_DEFAULT
 from sonde.base.options import AnyDevice, Count, OneOf, Option
 from sonde.base.times import seconds_of
 from sonde.base.toml import read_toml
@@ -51,7 +51,7 @@ class Experiment:
         ),
     ] = ("stdlib",)
     selection: Selection = field(default_factory=Selection)
-    capture: CaptureOptions = field(default=CaptureOptions(), metadata=ADDED)
+    capture: CaptureOptions = field(default=CaptureOptions(), metadata=OMITTED_AT_DEFAULT)
     mode: Annotated[
         str,
         OneOf(MODES),
@@ -72,15 +72,15 @@ class Experiment:
             "bits of the weights of linear layers, by bitsandbytes; of one model alone as NAME?quantise=8bit",
             "--quantise",
         ),
-    ] = field(default=NONE, metadata=ADDED)
+    ] = field(default=NONE, metadata=OMITTED_AT_DEFAULT)
     adapter: Annotated[
         str,
         Help("a PEFT adapter over each model; over one alone as NAME?adapter=PATH", "--adapter"),
-    ] = field(default="", metadata=ADDED)
+    ] = field(default="", metadata=OMITTED_AT_DEFAULT)
     replicates: Annotated[
         tuple[str, ...],
         Help("published tables whose figures the page holds against these, such as inspect/table2"),
-    ] = field(default=(), metadata=ADDED)
+    ] = field(default=(), metadata=OMITTED_AT_DEFAULT)
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -12,7 +12,7 @@ from sonde.corpora import Intake, Item, kept_definitions, kept_imports, read_fil
 from sonde.experiments._progress import Advance
 from sonde.experiments.plan import Group
 from sonde.languages import version_of
-from sonde.results.columns import scan_tables
+from sonde.results.columns import scan_files
 from sonde.store.parts import PartStore
 from sonde.store.rundir import label_path
 from sonde.tasks import (
@@ -39,7 +39,7 @@ def label_rule(task_name: str, group: Group, mode: str, quirks: tuple[str, ...])
 
 def read_labels(store: PartStore, task_name: str, group: Group, of: str = "") -> pl.DataFrame:
     """The label rows of all inputs of a group; ``of`` as in `sonde.store.rundir.label_path`."""
-    return scan_tables([store.path(label_path(task_name, group.prefix, of))]).collect()
+    return scan_files([store.path(label_path(task_name, group.prefix, of))]).collect()
 
 
 class LabelTables(Mapping[str, pl.DataFrame]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
-from sonde.base.fingerprint import ADDED
+from sonde.base.fingerprint import OMITTED_AT_DEFAULT
 from sonde.base.options import Option
 from sonde.capture.settings import CaptureOptions
 from sonde.lenses import LensSettings
@@ -44,9 +44,9 @@ class LensChoice:
     scoring: tuple[str, ...] = ()
     stage: int = 0
     found: tuple[tuple[str, Option], ...] = ()
-    capture: CaptureOptions = field(default=CaptureOptions(), metadata=ADDED)
-    paired: bool = field(default=False, metadata=ADDED)
-    labels: str = field(default="", metadata=ADDED)
+    capture: CaptureOptions = field(default=CaptureOptions(), metadata=OMITTED_AT_DEFAULT)
+    paired: bool = field(default=False, metadata=OMITTED_AT_DEFAULT)
+    labels: str = field(default="", metadata=OMITTED_AT_DEFAULT)
 
     @property
     def folder(self) -> str:

@@ -30,7 +30,7 @@ from sonde.lenses._server_options import ServerOptions
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.models._resolve import behind_a_server, takes_texts
 from sonde.models._server import serving
-from sonde.results.columns import scan_tables
+from sonde.results.columns import scan_files
 from sonde.store.cache import TableCache
 from sonde.store.parts import PartStore
 from sonde.store.rundir import label_path
@@ -383,5 +383,5 @@ def _labels(job: ObserveJob, lens: LensChoice) -> dict[str, pl.DataFrame]:
     # A series, since a list of Python's own is looked through anew for every row.
     prefix, ids = group_prefix(job.corpus, job.language), pl.Series(job.item_ids).implode()
     root, of = Path(job.root), lens.labels
-    tables = {task: scan_tables([root / label_path(task, prefix, of)]) for task in lens.tasks}
+    tables = {task: scan_files([root / label_path(task, prefix, of)]) for task in lens.tasks}
     return {task: table.filter(pl.col("item_id").is_in(ids)).collect() for task, table in tables.items()}

@@ -100,30 +100,6 @@ def written_options(texts: Sequence[str], lenses: Sequence[str]) -> dict[str, di
     return options
 
 
-def with_current_names(experiment: Experiment) -> tuple[Experiment, tuple[str, ...]]:
-    """An experiment whose options go by the names that they have now, with a notice about each that did not.
-
-    Raises:
-        UsageError: An option is given by both names.
-    """
-    options = {lens: dict(held) for lens, held in experiment.options.items()}
-    notices: list[str] = []
-    for lens in map(LENSES.load, experiment.lenses):
-        held = options.get(lens.name, {})
-        for before, now in typed_options(lens).earlier_names().items():
-            if before not in held:
-                continue
-            if now in held:
-                raise UsageError(
-                    f"lens {lens.name!r}: {before} is the earlier name of {now}; give {now} alone"
-                )
-            held[now] = held.pop(before)
-            notices.append(f"option {lens.name}.{before} is called {lens.name}.{now} now")
-    if not notices:
-        return experiment, ()
-    return dataclasses.replace(experiment, options=options), tuple(notices)
-
-
 def _example() -> str:
     """An option that there is, as it is written."""
     known = typed_options(LENSES.load(DEFAULT_LENS)).described()

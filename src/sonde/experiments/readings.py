@@ -118,7 +118,6 @@ def _write_table(store: PartStore, name: str, corpora: Sequence[tuple[str, Seque
     key = fingerprint(
         name,
         [(corpus, [identity(item) for item in items]) for corpus, items in corpora],
-        # Tables that were written before items had days still hold.
         *([days] if days else []),
     )
     if store.notes(name, key) is None:

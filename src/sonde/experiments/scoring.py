@@ -18,7 +18,7 @@ from sonde.experiments.tables import scan_inputs
 from sonde.lenses import LENSES, ControlObservations, Scoring
 from sonde.lenses._lens import HANDED, HANDED_KEY
 from sonde.models import frequencies
-from sonde.results.columns import scan_files, scan_tables
+from sonde.results.columns import scan_files
 from sonde.results.estimate import VERSION as ESTIMATE_VERSION
 from sonde.results.scores import SCHEMA_VERSION, Score, scores_frame, scores_from
 from sonde.store.parts import PartStore
@@ -185,4 +185,4 @@ def _among(ids: Sequence[str]) -> pl.Expr:
 
 def _scan(store: PartStore, parts: Sequence[Part]) -> pl.LazyFrame:
     # Full paths, since another process may read them.
-    return scan_tables([store.path(part.relative).absolute() for part in parts])
+    return scan_files([store.path(part.relative).absolute() for part in parts])

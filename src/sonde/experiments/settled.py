@@ -12,7 +12,7 @@ from sonde.experiments._progress import Progress
 from sonde.experiments.checks import Readable, check_names, readable
 from sonde.experiments.choices import components, lens_choices, model_choices, settled_options
 from sonde.experiments.lens_choice import LensChoice
-from sonde.experiments.overrides import with_current_names, with_full_names
+from sonde.experiments.overrides import with_full_names
 from sonde.experiments.plan import ModelChoice, Plan, Reading, plan
 from sonde.experiments.readings import read
 
@@ -28,10 +28,8 @@ def settled(
     Raises:
         SondeError: Something that is named does not exist, or does not go together.
     """
-    experiment, notices = with_current_names(with_full_names(experiment))
+    experiment = with_full_names(experiment)
     session = Session.of(experiment, execution, progress)
-    for notice in notices:
-        session.progress.note(notice)
     lenses = lens_choices(experiment)
     check_names(experiment, execution, lenses)
     able = readable(lenses, experiment, execution)

@@ -13,7 +13,7 @@ import polars as pl
 from sonde.base.errors import InputError, UsageError
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES
-from sonde.results.columns import scan_tables
+from sonde.results.columns import scan_files
 from sonde.results.series import FEWEST, step_of
 from sonde.store.rundir import RunDirectory, label_path
 from sonde.tasks import TASKS
@@ -64,13 +64,13 @@ class RunModel:
     def observations(self, lens: str, prefix: str) -> pl.LazyFrame | None:
         """What a lens observed of the model over one corpus and language; None where there is nothing."""
         files = self.run.tables(self.run.observations(lens, self.name), prefix)
-        return scan_tables(files) if files else None
+        return scan_files(files) if files else None
 
     def labels(self, task: str, prefix: str, lens: str) -> pl.DataFrame | None:
         """The labels or data set of a task that a lens reads; None where the run has none."""
         of = str((self.lens(lens) or {}).get("labels") or "")
         path = self.run.root / label_path(task, prefix, of)
-        return scan_tables([path]).collect() if self.run.holds(path) else None
+        return scan_files([path]).collect() if self.run.holds(path) else None
 
 
 def sides_of(directories: Sequence[Path]) -> list[tuple[RunModel, RunModel]]:

@@ -66,8 +66,6 @@ SCORED_ITEMS = (
 _COMPUTED = ("corpus", "bytes", "characters", "tags", "given", "cuts")
 _COPIED = tuple(name for name in ITEMS_SCHEMA if name not in _COMPUTED)
 _ROW, _ORDER = "_row", "_order"
-_LATER = ("oldest", "newest", "period", "original")
-"""Columns that tables of earlier versions lack."""
 
 
 def items_frame(groups: Iterable[tuple[str, Sequence[Item]]]) -> pl.DataFrame:
@@ -93,7 +91,7 @@ def items_from(frame: pl.DataFrame) -> list[Item]:
     """The items of such a table, in its order."""
     return [
         Item(
-            **{name: row[name] for name in _COPIED if name in row or name not in _LATER},
+            **{name: row[name] for name in _COPIED},
             tags=tuple(Tag(tag["start"], tag["end"], tag["label"]) for tag in row["tags"]),
             given=tuple(Given(**given) for given in row["given"]),
             cuts=tuple(row["cuts"]),

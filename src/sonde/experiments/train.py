@@ -20,7 +20,7 @@ from sonde.experiments.plan import TrainJob, group_prefix
 from sonde.experiments.tables import scan_inputs
 from sonde.lenses import Training, training_lens
 from sonde.models._resolve import behind_a_server
-from sonde.results.columns import scan_tables
+from sonde.results.columns import scan_files
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory, label_path
 
@@ -76,7 +76,7 @@ def train_job(job: TrainJob) -> float | None:
     texts = scan_inputs(run, job.corpus, job.language).select("item_id", "text")
     lens = job.part.lens
     path = run.root / label_path(job.method.task, prefix, lens.labels)
-    examples = scan_tables([path]).join(texts, on="item_id")
+    examples = scan_files([path]).join(texts, on="item_id")
     settings = settings_of(lens.observing)
     given = Training(
         examples=examples.sort("example_id").collect(),

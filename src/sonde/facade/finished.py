@@ -30,8 +30,7 @@ def read_scores(directory: Place) -> pl.DataFrame:
 
     A row says what its number is about (``model, lens, task, language, dimensions, layer, metric, ...``), the
     ``value`` with its 95 % interval (``ci_low, ci_high``), how much is behind it (``n, n_clusters,
-    effective_clusters, n_eff``) and which control it belongs to (``control``, null for the model's own). What
-    an earlier version of sonde did not write is null.
+    effective_clusters, n_eff``) and which control it belongs to (``control``, null for the model's own).
 
     Args:
         directory: The folder of a run, or the file itself.

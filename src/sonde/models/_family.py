@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from sonde.base.fingerprint import ADDED, NOT_IN_KEYS
+from sonde.base.fingerprint import NOT_IN_KEYS, OMITTED_AT_DEFAULT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,10 +139,10 @@ class ModelSpec:
     dtype: str = "auto"
     trust_remote_code: bool = False
     reinitialise: int | None = None
-    gguf: str = field(default="", metadata=ADDED)
-    adapter: str = field(default="", metadata=ADDED)
-    quantise: str = field(default="", metadata=ADDED)
-    device_map: str = field(default="", metadata=ADDED)
+    gguf: str = field(default="", metadata=OMITTED_AT_DEFAULT)
+    adapter: str = field(default="", metadata=OMITTED_AT_DEFAULT)
+    quantise: str = field(default="", metadata=OMITTED_AT_DEFAULT)
+    device_map: str = field(default="", metadata=OMITTED_AT_DEFAULT)
     content: str = field(default="", metadata=NOT_IN_KEYS)
 
     @property

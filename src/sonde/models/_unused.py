@@ -35,7 +35,7 @@ _COMPUTED = re.compile(
     r"(^|\.)(rotary(_pos)?_emb\.inv_freq|position_ids|token_type_ids|num_batches_tracked"
     r"|(attn|attention|self_attn)\.(bias|masked_bias|causal_mask|rotary_emb\.\w+))$"
 )
-"""Masks and angles that models compute by themselves, and files of earlier versions hold."""
+"""Masks and angles that models compute by themselves, and files of earlier versions of transformers hold."""
 
 
 def unused_weights(model: Any, unexpected: Iterable[str]) -> list[str]:

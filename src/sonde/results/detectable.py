@@ -53,7 +53,7 @@ def level_asked(tests: int, found: int) -> float:
 
 
 def degrees_of_freedom(row: Mapping[str, Any]) -> float:
-    """Return those of a score's interval; of a score of earlier versions, one less than its clusters."""
+    """Return those of a score's interval; where it says none, one less than its clusters."""
     df = row.get("df")
     if df is not None and math.isfinite(df):
         return df

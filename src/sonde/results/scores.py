@@ -14,7 +14,6 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.results.columns import Columns, scan_files, schema_of
 from sonde.results.dimensions import DIMENSIONS, REASON, Dimensions
-from sonde.results.schema1 import from_schema1, is_schema1, slice_of
 
 if TYPE_CHECKING:
     from sonde.results.contributions import Contributions
@@ -34,7 +33,6 @@ SCORES_COLUMNS: Columns = {
     "item_set": (pl.String, "hash of the ids of the items scored"),
     "split": (pl.String, "`train`, `valid`, `test`, `external` (an external test set) or `all`"),
     "dimensions": (DIMENSIONS, "what else the number is about, the outermost first; empty: everything"),
-    "slice": (pl.String, "`dimensions` as one text, for one release; values may make it ambiguous"),
     "side": (pl.String, "of an attention: `encoder`, `decoder` or `cross`"),
     "layer": (pl.Int32, "of the states, 0 the embeddings; of an attention head, from 0"),
     "head": (pl.Int32, "of the layer, from 0"),
@@ -157,11 +155,6 @@ class Score:
     schema_version: int = SCHEMA_VERSION
     contributions: Contributions | None = field(default=None, repr=False, compare=False)
 
-    @property
-    def slice(self) -> str:
-        """The text of the column ``slice``, for one release."""
-        return slice_of(self.dimensions)
-
     def within(self, *dimensions: tuple[str, str]) -> Score:
         """The same score with further dimensions, inside those that it has."""
         return dataclasses.replace(self, dimensions=(*self.dimensions, *dimensions))
@@ -202,32 +195,33 @@ def scores_frame(scores: Iterable[Score]) -> pl.DataFrame:
 
 
 def read_scores(path: Path) -> pl.DataFrame:
-    """A file of scores as a table in `SCORES_SCHEMA`, whatever version wrote it.
+    """Read a file of scores as a table in `SCORES_SCHEMA`.
 
     Raises:
-        InputError: It promises more rows than any run writes.
+        InputError: It is of another version of the schema, or promises more rows than any run writes.
     """
-    rows = scan_files(path).select(pl.len()).collect().item()
+    table = scan_files(path)
+    rows = table.select(pl.len()).collect().item()
     if rows > _MOST_ROWS:
         raise InputError(f"{path} holds {rows:,} rows, which no run writes")
-    return known_columns(scan_files(path).collect())
-
-
-def known_columns(frame: pl.DataFrame) -> pl.DataFrame:
-    """A table of scores with every column of the schema; what an earlier version did not write is null."""
-    if is_schema1(frame):
-        frame = from_schema1(frame).with_columns(schema_version=pl.lit(SCHEMA_VERSION))
-    lacking = [pl.lit(None, kind).alias(name) for name, kind in SCORES_SCHEMA.items() if name not in frame]
-    if "split" in frame:
-        # What an external test set was called before.
-        frame = frame.with_columns(pl.col("split").replace("foreign", "external"))
-    return frame.with_columns(lacking).select(pl.col(name).cast(kind) for name, kind in SCORES_SCHEMA.items())
+    columns = table.collect_schema().names()
+    lacking = [name for name in SCORES_SCHEMA if name not in columns]
+    if "schema_version" not in lacking:
+        versions = table.select(pl.col("schema_version").unique()).collect().to_series().to_list()
+        if others := [version for version in versions if version != SCHEMA_VERSION]:
+            raise InputError(
+                f"scores {str(path)!r}: of schema version {others[0]}, and sonde reads {SCHEMA_VERSION}; "
+                "run the experiment again"
+            )
+    if lacking:
+        raise InputError(f"scores {str(path)!r}: no column {lacking[0]!r}; run the experiment again")
+    return table.select(pl.col(name).cast(kind) for name, kind in SCORES_SCHEMA.items()).collect()
 
 
 def scores_from(frame: pl.DataFrame) -> list[Score]:
-    """The scores of such a table, in its order."""
+    """Return the scores of a table in `SCORES_SCHEMA`, in its order."""
     scores: list[Score] = []
-    for row in known_columns(frame).drop("slice").iter_rows(named=True):
+    for row in frame.select(SCORES_SCHEMA.keys()).iter_rows(named=True):
         row["dimensions"] = tuple((one["name"], one["value"]) for one in row["dimensions"])
         row["fold_layers"] = None if row["fold_layers"] is None else tuple(row["fold_layers"])
         scores.append(Score(**row))

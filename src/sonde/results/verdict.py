@@ -20,9 +20,6 @@ NARROW, WIDE, RELATIVE = 0.05, 0.30, 1.30
 
 _MOST_FIGURES = 15
 
-_EARLIER = "too few clusters"
-"""What earlier versions wrote at the end of ``ci_method``, which counted the effective clusters then."""
-
 
 def verdict_allowed(row: Mapping[str, Any]) -> bool:
     """Whether a row of ``scores.parquet`` may be called a finding; see `why_no_verdict`."""
@@ -37,13 +34,11 @@ def why_no_verdict(row: Mapping[str, Any]) -> str:
     five seeds.
 
     Args:
-        row: ``value, ci_low, ci_high, effective_clusters, n_eff, seeds`` of a score; those of earlier
-            versions, which lack the effective clusters, are taken by ``n_clusters`` and ``ci_method``.
+        row: ``value, ci_low, ci_high, effective_clusters, n_eff, seeds`` of a score; one that lacks the
+            effective clusters is taken by ``n_clusters``.
     """
     clusters = row.get("effective_clusters")
     if clusters is None:
-        if _EARLIER in (row.get("ci_method") or ""):
-            return _EARLIER
         clusters = float(row.get("n_clusters") or 0)
     if clusters < ENOUGH_CLUSTERS:
         number = _less_than(clusters, ENOUGH_CLUSTERS)

@@ -20,9 +20,6 @@ NAME = ".sonde-manifest.json"
 UNFINISHED = f"{NAME}.tmp"
 """What the manifest is written into where a store does not write an object whole or not at all."""
 
-_EARLIER = ".unsigned.json"
-"""The list of files without a receipt, with their hashes, that earlier versions kept."""
-
 _LARGEST = 256 << 20
 _HASH = re.compile("[0-9a-f]{32}")
 
@@ -37,7 +34,8 @@ def read_manifest(system: Any, root: str, sizes: dict[str, int]) -> dict[str, st
 
     Returns:
         By relative path the hash of the content; empty for receipts and for files that have one. None where
-        nothing there was written by sonde. Without a manifest, as earlier versions left it, the receipts say.
+        nothing there was written by sonde. Without a manifest, as where another program has copied a run, the
+        receipts say.
 
     Raises:
         StoreError: The manifest is not what was written.
@@ -77,14 +75,7 @@ def _of_receipts(system: Any, root: str, sizes: dict[str, int]) -> dict[str, str
         receipt = receipt_from(content)
         if receipt is not None and _HASH.fullmatch(receipt.content):
             found |= {name: "", file_of(name): ""}
-    if found and 0 < sizes.get(_EARLIER, 0) <= _LARGEST:
-        found[_EARLIER] = ""
-        try:
-            listed = json.loads(system.cat_file(f"{root}/{_EARLIER}")).items()
-            found |= {str(name): str(one) for name, one in listed if str(name) not in found}
-        except (ValueError, AttributeError):
-            pass
-    return {name: one for name, one in found.items() if name == _EARLIER or _is_inside(name)} or None
+    return {name: one for name, one in found.items() if _is_inside(name)} or None
 
 
 def read_objects(system: Any, root: str, names: Iterable[str]) -> dict[str, bytes]:

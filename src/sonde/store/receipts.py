@@ -30,13 +30,13 @@ class Receipt:
         key: Fingerprint of everything that can change it; empty for what is written anew each time.
         content: Hash of its bytes.
         notes: What its writer wants to know later.
-        size: Its bytes; None in receipts of earlier versions.
+        size: Its bytes.
     """
 
     key: str
     content: str
     notes: Mapping[str, Any]
-    size: int | None = None
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +96,7 @@ def receipt_from(content: bytes) -> Receipt | None:
     """A receipt from its bytes; None where they are none."""
     try:
         found = json.loads(content)
-        size = found.get("size")
-        return Receipt(
-            str(found["key"]),
-            str(found["content"]),
-            dict(found["notes"]),
-            None if size is None else int(size),
-        )
+        return Receipt(str(found["key"]), str(found["content"]), dict(found["notes"]), int(found["size"]))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -230,7 +224,7 @@ def _damage(root: Path, relative: str) -> str | None:
     if receipt is None:
         return None
     try:
-        if receipt.size is not None and (root / relative).stat().st_size != receipt.size:
+        if (root / relative).stat().st_size != receipt.size:
             return "its content is not what was written"
         same = hash_file(root / relative) == receipt.content
     except FileNotFoundError:

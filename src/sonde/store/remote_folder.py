@@ -65,7 +65,7 @@ class Remote:
         if self.system.exists(f"{self.root}/{manifest.NAME}"):
             return
         foreign = sorted(name for name in self._first_names() if not self._is_overhead(name))
-        # Earlier versions left no manifest.
+        # A run that another program has copied has no manifest.
         if FOLDER in foreign:
             self._look(writes=True)
             if self._files is not None:

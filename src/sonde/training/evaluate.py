@@ -100,7 +100,7 @@ class Figures:
         compression: Of a decoder: over all files, and over those that are no tables.
         guesses: Of an encoder, over the same.
         next_sentence: Of an encoder that was trained on pairs.
-        language: The public name of the language that was read; empty in figures of earlier versions.
+        language: The public name of the language that was read; empty where the figures do not say it.
         languages: The same for each language of the training data, over the names that are reserved there.
     """
 

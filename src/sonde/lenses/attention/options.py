@@ -14,6 +14,4 @@ class AttentionOptions(Options):
     mask_delimiters: bool = option(
         False, "newlines and semicolons that no dependent ends in cannot be predicted"
     )
-    random_weights_share: Share = option(
-        0.25, "share of the items that a model with random weights reads", was="twin_share"
-    )
+    random_weights_share: Share = option(0.25, "share of the items that a model with random weights reads")

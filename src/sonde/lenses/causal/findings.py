@@ -64,7 +64,7 @@ class Erased:
     Attributes:
         task: The property.
         layer: Where it is erased.
-        before: The model's surprisal with nothing erased, in bits a subword; earlier versions kept none.
+        before: The model's surprisal with nothing erased, in bits a subword.
         bits: What erasing it there costs, in bits a subword.
         controls: What each control costs, mean over its draws.
         excess: The paired difference to each control; ``surface``: of labels erased with the surface.
@@ -82,7 +82,7 @@ class Erased:
 
     task: str
     layer: int
-    before: Row | None
+    before: Row
     bits: Row
     controls: Mapping[str, Row]
     excess: Mapping[str, Row]
@@ -111,9 +111,9 @@ class Erased:
         return str(held.get("construct", ""))
 
     @property
-    def least(self) -> float | None:
+    def least(self) -> float:
         """Bits that count as use."""
-        return None if self.before is None else NOTICEABLE * self.before["value"]
+        return NOTICEABLE * self.before["value"]
 
 
 def erased_of(scores: pl.DataFrame) -> list[tuple[str, str, list[Erased]]]:
@@ -158,7 +158,8 @@ def _measured(scores: pl.DataFrame) -> Iterator[tuple[tuple[str, str], Erased]]:
 
 def _erased(rows: pl.DataFrame) -> Erased | None:
     bits = _first(rows, _BEST, metric="bits", control=None)
-    if bits is None:
+    before = _first(rows, _PLAIN, metric="bits_before", control=None)
+    if bits is None or before is None:
         return None
     here = rows.filter(pl.col("layer") == bits["layer"])
     surface = _first(
@@ -167,7 +168,7 @@ def _erased(rows: pl.DataFrame) -> Erased | None:
     return Erased(
         task=str(rows["task"][0]),
         layer=int(bits["layer"]),
-        before=_first(rows, _PLAIN, metric="bits_before", control=None),
+        before=before,
         bits=bits,
         controls=_by_control(here.filter(_BEST), "bits"),
         excess=_by_control(here.filter(_BEST), "excess") | ({} if surface is None else {"surface": surface}),
@@ -282,8 +283,6 @@ def _estimates(one: Erased) -> str:
 
 def cost(one: Erased) -> str:
     """What erasing a property costs, in bits and as a share of the surprisal."""
-    if one.before is None:
-        return f"{bits(one.bits)} bits per subword"
     part = 100 * one.bits["value"] / one.before["value"] if one.before["value"] else math.nan
     return f"{bits(one.bits)} bits per subword, {number(part, 1)} % of surprisal"
 
@@ -315,11 +314,10 @@ def _between(one: Erased) -> str:
 
 
 def _held(one: Erased) -> str:
-    least = "" if one.least is None else f" ({one.least:.3f})"
     return (
         f"a probe of layer {one.layer} is right on {share(one.accuracy)} % of {one.name} (the commonest "
         f"class {share(one.majority)} %), yet erasing it there costs {bits(one.bits)} bits per subword, "
-        f"surely less than {100 * NOTICEABLE:.0f} % of surprisal{least}"
+        f"surely less than {100 * NOTICEABLE:.0f} % of surprisal ({one.least:.3f})"
     )
 
 

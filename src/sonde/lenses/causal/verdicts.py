@@ -95,7 +95,7 @@ def weakest(excess: Mapping[str, Row]) -> str:
 
 def concluded(
     *,
-    before: Row | None,
+    before: Row,
     bits: Row,
     excess: Mapping[str, Row],
     gains: Mapping[str, Row],
@@ -113,8 +113,6 @@ def concluded(
     found, why = _probed(gains)
     if found != USED:
         return found, why
-    if before is None:
-        return UNMEASURED, "an earlier version kept no surprisal that its cost could be held against"
     if why := why_no_verdict(bits):
         return OPEN, why
     least = NOTICEABLE * before["value"]

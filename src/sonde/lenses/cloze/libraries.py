@@ -25,7 +25,7 @@ from sonde.lenses.cloze.ranked import (
 )
 from sonde.lenses.cloze.rates import COMPETING, NAMES, at_k, chance_at_k, hit
 from sonde.results import Mean, Score, mean_differences, means
-from sonde.results.columns import scan_tables
+from sonde.results.columns import scan_files
 from sonde.results.intervals import Kind
 from sonde.store.rundir import RunDirectory, slug
 from sonde.tasks._cloze_candidates import MEMBER
@@ -53,8 +53,6 @@ def by_use(names: pl.DataFrame, base: Score, minimum: int) -> Iterator[Score]:
         base: What the scores share.
         minimum: Queries that a library needs.
     """
-    if "users" not in names.columns:
-        return
     asked = _members(names)
     enough = pl.len().over("library") >= minimum
     used = asked.filter(enough & (pl.col("used_by") > 0)).explode("users")
@@ -86,8 +84,7 @@ def by_release(names: pl.DataFrame, base: Score) -> Iterator[Score]:
     is the share of the queries that were ranked. The controls' own difference says how much harder the new
     names are to guess; ``p_at_k_gain`` is the model less a control, paired.
     """
-    # Queries drawn by an earlier version do not say it.
-    if "release" not in names.columns or names["release"].is_null().all():
+    if names["release"].is_null().all():
         return
     asked = _members(names)
     share = Mean("asked_in_release", pl.col("rank").is_not_null())
@@ -140,8 +137,8 @@ def write_libraries(run: RunDirectory) -> Iterator[tuple[Path, int]]:
     tables = run.label_tables(TASK, "cloze")
     if not tables:
         return
-    labels = scan_tables(tables).collect()
-    if GIVEN in labels["template"] or "users" not in labels.columns:
+    labels = scan_files(tables).collect()
+    if GIVEN in labels["template"]:
         return
     plain = (pl.col("context") == "") & (pl.col("frame") == "") & pl.col("template").is_in(NAMES)
     labels = labels.filter(plain)
@@ -149,7 +146,7 @@ def write_libraries(run: RunDirectory) -> Iterator[tuple[Path, int]]:
         parts = run.tables(run.observations("cloze", model["name"]))
         if not parts:
             continue
-        answers = scan_tables(parts).collect()
+        answers = scan_files(parts).collect()
         whole = not {ANSWER, TEXT}.isdisjoint(answers["status"].to_list())
         frame = _members((contested if whole else ranked_answers)(answers, labels))
         if frame.is_empty():

@@ -13,7 +13,7 @@ from sonde.corpora.codexglue import predictions
 from sonde.lenses.cloze.plan import candidate_ids
 from sonde.lenses.cloze.rates import by_library
 from sonde.results import Mean, Score
-from sonde.results.columns import scan_tables
+from sonde.results.columns import scan_files
 from sonde.store.rundir import RunDirectory, slug
 from sonde.tasks._cloze_given import GIVEN, TASK
 
@@ -67,7 +67,7 @@ def write_predictions(run: RunDirectory) -> list[tuple[Path, int, int]]:
     """
     root = run.root
     tables = run.label_tables(TASK, "cloze")
-    labels = [scan_tables([one]).filter(pl.col("template") == GIVEN).collect() for one in tables]
+    labels = [scan_files([one]).filter(pl.col("template") == GIVEN).collect() for one in tables]
     queries = pl.concat(labels) if labels else pl.DataFrame()
     if queries.is_empty():
         return []
@@ -76,7 +76,7 @@ def write_predictions(run: RunDirectory) -> list[tuple[Path, int, int]]:
         parts = run.tables(run.observations("cloze", model["name"]))
         if not parts:
             continue
-        answers = scan_tables(parts).collect()
+        answers = scan_files(parts).collect()
         for folder, asked in _by_folder(queries):
             words = preferred(answers, asked).select("name", "word").rows()
             path = root / "predictions" / f"model={slug(model['name'])}" / folder / "predictions.txt"

@@ -72,7 +72,6 @@ class FinetuneOptions(BaselineOptions):
         DEFAULT_METHODS,
         "what is trained: the model (pretrained), the same architecture from random weights (scratch), "
         "or a baseline",
-        was="arms",
     )
     pooling: Annotated[str, OneOf(POOLINGS)] = scoring_option(
         _DEFAULT.pooling,
@@ -144,7 +143,6 @@ class FinetuneOptions(BaselineOptions):
         "a corpus whose items bring labels of the task, as cubert:FILE: an external test set beside the "
         "corpus's own",
         corpus_name=True,
-        was="foreign",
     )
 
     as_saved: bool = scoring_option(

@@ -70,7 +70,6 @@ class ProbeOptions(Options):
         0.1,
         "share of each class that models with random weights read, "
         f"but of no class fewer than {CONTROL_LEAST} examples",
-        was="twin_share",
     )
     device: AnyDevice = option(
         "auto", "where probes are trained, as PyTorch names it; auto is where the model runs", scoring=True

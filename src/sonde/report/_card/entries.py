@@ -45,11 +45,8 @@ def card_of(run: RunData) -> Card:
 def number_of(run: RunData, row: Mapping[str, Any]) -> CardNumber:
     """A row of scores as a card holds it."""
     names = {_text(one.get("hash")): _text(one.get("name")) for one in run.summary.get("corpus") or ()}
-    # What an earlier version of sonde did not write is null in its table.
     held: dict[str, Any] = {
-        name: "" if row[name] is None and field.annotation is str else row[name]
-        for name, field in CardNumber.model_fields.items()
-        if name not in ("corpus", "slice")
+        name: row[name] for name in CardNumber.model_fields if name not in ("corpus", "slice")
     }
     dimensions = {one["name"]: one["value"] for one in row["dimensions"]}
     return CardNumber(**held, slice=dimensions, corpus=names.get(held["corpus_hash"], ""))

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from sonde.results.answers import ANSWERS
-from sonde.results.columns import scan_files, scan_tables
+from sonde.results.columns import scan_files
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.findings import usable
 from sonde.results.scores import SCORES_SCHEMA, read_scores
@@ -172,7 +172,7 @@ class RunData:
             model: One of `models`.
         """
         files = self.directory.tables(f"observations/lens={lens}/model={model.slug}")
-        return scan_tables(files) if files else None
+        return scan_files(files) if files else None
 
     def answers(self, lens: str, model: ModelInfo) -> pl.DataFrame:
         """What was answered to single examples of a model, in the columns `sonde.results.answers.ANSWERS`."""

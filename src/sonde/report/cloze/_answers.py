@@ -12,7 +12,7 @@ import polars as pl
 from sonde.report._shared.at_k import TEMPLATES
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.cloze._scores import LENS
-from sonde.results.columns import scan_tables
+from sonde.results.columns import scan_files
 from sonde.tasks._cloze_candidates import place
 from sonde.tasks._cloze_queries import prompt_id
 
@@ -135,10 +135,8 @@ def _queries(run: RunData) -> pl.DataFrame | None:
         return None
     # Queries behind words and in frames repeat others.
     alone = (pl.col("context") == "") & (pl.col("frame") == "")
-    frame = scan_tables(files).filter(alone & pl.col("template").is_in(list(TEMPLATES)))
-    # Tables of earlier runs do not say which files call a name.
-    files_of = [] if "paths" in frame.collect_schema() else [pl.lit([], pl.List(pl.UInt64)).alias("paths")]
-    return frame.with_columns(files_of).select(_COLUMNS).collect()
+    frame = scan_files(files).filter(alone & pl.col("template").is_in(list(TEMPLATES)))
+    return frame.select(_COLUMNS).collect()
 
 
 def _chosen(queries: pl.DataFrame) -> pl.DataFrame:

@@ -20,16 +20,7 @@ from sonde.corpora import Intake, Item, Selection, read_files, select
 from sonde.executors import EXECUTORS, cores
 from sonde.results.clusters import sums_of
 from sonde.results.estimate import Estimates, ratios
-from sonde.tasks import (
-    PICKED,
-    TASKS,
-    Dataset,
-    Repository,
-    build,
-    importing,
-    needs_imports,
-    repositories,
-)
+from sonde.tasks import PICKED, TASKS, Dataset, Repository, build, importing, needs_imports, repositories
 from sonde.tasks._surface import surface_predictions
 from sonde.training.probes.parts import grouped_folds
 

@@ -17,7 +17,7 @@ from sonde.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from sonde import capture
-    from sonde.experiments import Experiment
+    from sonde.experiments._experiment import Experiment
     from sonde.facade.carded import card
     from sonde.facade.compared import compare
     from sonde.facade.finished import Run, read_scores

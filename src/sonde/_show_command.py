@@ -86,7 +86,7 @@ def _data(found: Showing) -> dict[str, Any]:
 
 
 def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
-    from sonde.report._shared.tokens import WAYS
+    from sonde.report.section import WAYS
 
     where = f"{found.name or Path(found.file).name} ({found.file}, line {found.line})"
     said = (

@@ -1,13 +1,6 @@
 import pytest
 
-from sonde.base.errors import (
-    InputError,
-    SondeError,
-    StoreError,
-    UnknownNameError,
-    UsageError,
-    not_finite,
-)
+from sonde.base.errors import InputError, SondeError, StoreError, UnknownNameError, UsageError, not_finite
 
 
 def test_exit_codes_follow_the_contract() -> None:

@@ -9,7 +9,8 @@ import pytest
 from annotated_types import Ge
 
 from sonde.base.errors import UnknownNameError, UsageError
-from sonde.base.options import Count, OneOf, Options, Positive, Share, guessed, option
+from sonde.base.options import Options, guessed, option
+from sonde.base.values import Count, OneOf, Positive, Share
 
 
 class Chosen(Options):

@@ -21,8 +21,8 @@ import sonde
 from sonde.lenses._lens import LensSettings, Scoring
 from sonde.lenses.probe.options import read_options
 from sonde.lenses.probe.score import score_task
-from sonde.report._shared.against import ABOVE, BELOW, SLIGHT, compared
-from sonde.report.probe import title
+from sonde.report.controls import ABOVE, BELOW, SLIGHT, compared
+from sonde.report.sections.probe import title
 from sonde.results import Score
 from sonde.results.layers import Status, account_layers
 from sonde.results.scores import scores_frame

@@ -4,15 +4,7 @@ import numpy as np
 import pytest
 
 from sonde.base.errors import InputError
-from sonde.capture.requests import (
-    AttentionRows,
-    HiddenStates,
-    ItemCapture,
-    Masked,
-    Pass,
-    Plain,
-    TokenScores,
-)
+from sonde.capture.requests import AttentionRows, HiddenStates, ItemCapture, Masked, Pass, Plain, TokenScores
 from sonde.capture.union import unite
 
 

@@ -11,7 +11,8 @@ from jsonschema import Draft202012Validator
 
 from generators.experiment_schema import build_schema
 from sonde.base.errors import UsageError
-from sonde.base.options import Options, Values
+from sonde.base.options import Options
+from sonde.base.values import Values
 from sonde.experiments import Experiment, overridden, written_options
 from sonde.experiments.choices import lens_choices
 from sonde.lenses import LENSES, LensDefaults

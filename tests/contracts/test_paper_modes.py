@@ -6,7 +6,7 @@ import pytest
 
 from generators.paper_modes import CHANGES
 from sonde.lenses import LENSES
-from sonde.papers.declared import quirks
+from sonde.papers import quirks
 from sonde.tasks import TASKS, quirks_of
 
 PUBLISHED = {"cubert/", "data_preparation.py", "predictions/", "run.json", "tokenizer.json"}

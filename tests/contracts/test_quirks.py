@@ -15,7 +15,7 @@ from generators.paper_modes import FED
 from sonde.lenses import LENSES, LensSettings
 from sonde.lenses._quirks import Quirk, published_of, quirks_on
 from sonde.lenses.surprisal.seams import CALLS, FIRST_UNSCORED, PADS
-from sonde.papers.declared import quirks
+from sonde.papers import quirks
 from sonde.tasks import TASKS, ablations_of, quirk_lines
 
 ROOT = Path(sonde.__file__).parent

@@ -13,7 +13,7 @@ from tests.label_files import write_label_file
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, Item, Selection, read_files, read_items
 from sonde.experiments.labelling import Labelling
-from sonde.papers.cubert.subtokens import escaped, joined, unescaped
+from sonde.papers.cubert.corpus import escaped, joined, unescaped
 from sonde.tasks import build
 from sonde.tasks._misuse import pointers
 

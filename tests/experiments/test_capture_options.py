@@ -25,8 +25,8 @@ from sonde.experiments import Execution, Experiment, load_experiment, overridden
 from sonde.experiments.choices import lens_choices
 from sonde.experiments.run import run
 from sonde.models import ModelSpec, load_model
-from sonde.report._page.header import rerun
-from sonde.report._shared.run import RunData
+from sonde.report.header import rerun
+from sonde.report.run_tables import RunData
 from sonde.results.scores import read_scores
 
 from .conftest import save_decoder

@@ -25,9 +25,8 @@ from sonde.lenses.cloze.observe import ANSWERS_SCHEMA
 from sonde.lenses.finetune.rows import ROWS_SCHEMA
 from sonde.lenses.probe.observe import STATES_SCHEMA
 from sonde.report import RunData, build_report, first_screen
-from sonde.report._any_lens._functions import ExplorerLimits
-from sonde.report._any_lens.explorer import packed
-from sonde.report._shared.asked import label_of
+from sonde.report.explorer import ExplorerLimits, packed
+from sonde.report.text import label_of
 from sonde.results.answers import ANSWERS
 from sonde.results.columns import scan_files
 from sonde.results.observations import OBSERVATIONS_SCHEMA

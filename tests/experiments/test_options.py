@@ -21,7 +21,8 @@ from sonde import cli
 from sonde._options import LENS_FLAGS
 from sonde.base.described import described_fields
 from sonde.base.errors import UsageError
-from sonde.base.options import Count, Options, option
+from sonde.base.options import Options, option
+from sonde.base.values import Count
 from sonde.capture import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, load_experiment

@@ -23,7 +23,7 @@ from sonde.experiments.drawing import unseen
 from sonde.experiments.plan import Group
 from sonde.experiments.run import run
 from sonde.models import _bundled
-from sonde.report._comparison.page import build_comparison
+from sonde.report.comparison_page import build_comparison
 from tests.slices import slice_of, with_slices
 
 TRANSFORMS = ("rename", "shuffle", "mislead", "layout", "comments", "docstrings", "swap")

@@ -11,7 +11,7 @@ from tests.fuzz import hostile
 from tests.report.synthetic import Source, write_run
 
 from sonde.report import RunData, build_report
-from sonde.report._page.page import draw_all, render
+from sonde.report.page import draw_all, render
 
 ITEMS = 500
 DRAWN_EVERY = 16

@@ -8,7 +8,7 @@ from sonde.base.outside import published
 from sonde.languages import facet_of
 from sonde.languages._metrics import Metrics
 from sonde.languages._npath import ExecutionPaths
-from sonde.papers.inspect.measures import signs
+from sonde.papers.inspect.labels import signs
 from sonde.tasks._published import GROUP
 
 

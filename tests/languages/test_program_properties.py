@@ -15,7 +15,7 @@ from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Intake, read_files
 from sonde.languages import facet_of
 from sonde.languages._program import Conditions, Program, tokenize, untokenize
-from sonde.papers._tokenize import scan
+from sonde.papers.python_tokens import scan
 
 PY = facet_of("python", "program", Program)
 REFUSED = "___ERROR___"

@@ -10,7 +10,7 @@ from sonde.base.errors import UnknownNameError, UsageError
 from sonde.corpora import Selection, select
 from sonde.languages import facet_of
 from sonde.languages._relations import Delimiters, Related, Relations
-from sonde.papers._tokenize import matching
+from sonde.papers.python_tokens import matching
 
 FACET = facet_of("python", "relations", Relations)
 

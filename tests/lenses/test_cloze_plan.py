@@ -9,6 +9,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from sonde.alignment import encode
+from sonde.alignment.vocabulary import vocabulary_of
 from sonde.capture.requests import Prepared
 from sonde.lenses._words import word_by_word
 from sonde.lenses.cloze.plan import (
@@ -21,7 +22,6 @@ from sonde.lenses.cloze.plan import (
     distinct_variants,
     queries_by_item,
 )
-from sonde.lenses.cloze.vocabulary import vocabulary_of
 
 
 def prepared(text: str, pieces: list[str]) -> Prepared:

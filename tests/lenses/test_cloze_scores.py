@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from tests.slices import slice_of, with_slices
 
+from sonde.alignment.vocabulary import vocabulary_of
 from sonde.base.errors import InputError
 from sonde.lenses import LensSettings, Scoring
 from sonde.lenses._lens import Control, ControlObservations
@@ -21,8 +22,7 @@ from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, TEXT
 from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL, candidate_ids, statements
 from sonde.lenses.cloze.predictions import preferred
 from sonde.lenses.cloze.ranked import contested, ranked_answers, with_agreement, with_seen
-from sonde.lenses.cloze.scores import KS
-from sonde.lenses.cloze.vocabulary import vocabulary_of
+from sonde.lenses.cloze.rates import KS
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.results.scores import Score, scores_frame
 from sonde.tasks._cloze_columns import QUERY_SCHEMA

@@ -20,8 +20,8 @@ from sonde.lenses._lens import Captured, ControlObservations
 from sonde.lenses._states import pack, subwords_of, unpack
 from sonde.lenses.probe.data import Examples, states_of
 from sonde.lenses.probe.observe import STATES_SCHEMA
-from sonde.report._shared.against import compared
-from sonde.report.probe import title
+from sonde.report.controls import compared
+from sonde.report.sections.probe import title
 from sonde.results import spearman_rows
 from sonde.results.findings import findings
 from sonde.results.metrics import spearman

@@ -13,8 +13,8 @@ from tests.slices import with_slices
 import sonde
 from sonde.lenses._sums import Batches
 from sonde.lenses.surprisal.sums import collect_sums
-from sonde.report._shared.run import RunData
-from sonde.report.surprisal import (
+from sonde.report.run_tables import RunData
+from sonde.report.sections.surprisal import (
     distribution,
     frequency_loss,
     kinds,
@@ -22,7 +22,7 @@ from sonde.report.surprisal import (
     worst_best_subwords,
     worst_best_tags,
 )
-from sonde.report.surprisal._scores import first_rows
+from sonde.report.sections.surprisal._scores import first_rows
 from sonde.results.dimensions import dimension
 from sonde.results.observations import FIRST_PART
 

@@ -14,12 +14,7 @@ from sonde.experiments.arguments import from_arguments
 from sonde.experiments.catalogue import catalogue
 from sonde.experiments.checks import check_names
 from sonde.experiments.choices import lens_choices
-from sonde.experiments.replication import (
-    experiment_file,
-    experiment_files,
-    published_files,
-    replicated,
-)
+from sonde.experiments.replication import experiment_file, experiment_files, published_files, replicated
 from sonde.languages import facet_of
 from sonde.languages._relations import Relations
 from sonde.lenses import LENSES, typed_options

@@ -17,9 +17,8 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 import sonde
 import sonde.models
 from sonde.experiments.replication import experiment_files
-from sonde.report._any_lens.published import Published
-from sonde.report._shared.beside import ELSEWHERE, beside, published_tables
-from sonde.report._shared.run import RunData
+from sonde.report.replication import ELSEWHERE, Published, beside, published_tables
+from sonde.report.run_tables import RunData
 
 pytestmark = pytest.mark.slow
 

@@ -28,11 +28,11 @@ from tests.report.synthetic import Source, write_run
 
 from sonde.experiments.headline import headline
 from sonde.report import RunData, build_card, entry_line, first_screen, outcome_line, task_answers
-from sonde.report._card.gate import COLUMNS
-from sonde.report._card.markdown import markdown
-from sonde.report._page.missing import missing
-from sonde.report._page.page import draw_all
-from sonde.report._shared.title import titles
+from sonde.report.card import markdown
+from sonde.report.header import missing
+from sonde.report.headlines import titles
+from sonde.report.page import draw_all
+from sonde.report.requirements import COLUMNS
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory, slug
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sonde.report import LensAnswer, RunData, build_report, first_screen
-from sonde.report._shared.against import ABOVE, BELOW, concluded
+from sonde.report.controls import ABOVE, BELOW, concluded
 from sonde.results.scores import Score, scores_frame
 
 HEADS = Score(

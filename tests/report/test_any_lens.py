@@ -14,8 +14,7 @@ from altair.vegalite.v6.schema.core import load_schema
 from sonde.experiments.headline import headline
 from sonde.facade.finished import Run
 from sonde.report import RunData, Section, build_report, draw
-from sonde.report._any_lens.chart import SHOWN
-from sonde.report._any_lens.table import DIMENSIONS, TABLE_ROWS
+from sonde.report.generic import DIMENSIONS, SHOWN, TABLE_ROWS
 from sonde.results.scores import Score, scores_frame
 
 LENS = "my_lens"

@@ -15,7 +15,7 @@ from altair.vegalite.v6.schema.core import load_schema
 from tests.report.synthetic import HOSTILE, Source, dims, write_run
 
 from sonde.report import PLOTS, RunData, as_svg, build_report, sized_spec
-from sonde.report._shared.plot import Figure
+from sonde.report.section import Figure
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
 

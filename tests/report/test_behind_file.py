@@ -7,10 +7,10 @@ from pathlib import Path
 import polars as pl
 from tests.report.synthetic import Source, dims, write_run
 
-from sonde.report._shared.plot import PLOTS
-from sonde.report._shared.run import RunData
-from sonde.report.surprisal import _title
-from sonde.report.surprisal._scores import BITS_PER_NAT
+from sonde.report.run_tables import RunData
+from sonde.report.section import PLOTS
+from sonde.report.sections.surprisal import _title
+from sonde.report.sections.surprisal._scores import BITS_PER_NAT
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
 

@@ -13,8 +13,7 @@ import typer
 import yaml
 
 from sonde import cli
-from sonde.report._card.gate import COLUMNS
-from sonde.report._card.requirements import Requirement, read_requirements
+from sonde.report.requirements import COLUMNS, Requirement, read_requirements
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "card.md").read_text(encoding="utf-8")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sonde.report._shared.run import RunData
-from sonde.report.causal.causal_layers import plot as layers
-from sonde.report.causal.causal_patching import CELLS
-from sonde.report.causal.causal_patching import plot as patching
+from sonde.report.run_tables import RunData
+from sonde.report.sections.causal.causal_layers import plot as layers
+from sonde.report.sections.causal.causal_patching import CELLS
+from sonde.report.sections.causal.causal_patching import plot as patching
 from sonde.results.scores import Score, scores_frame
 
 BASE = Score(

@@ -16,8 +16,8 @@ from tests.report.synthetic import dims, write_run
 from sonde.lenses.causal.findings import Erased, erased_of, lead
 from sonde.lenses.causal.verdicts import BETWEEN, HELD, NEITHER, UNMEASURED, UNTOLD, USED
 from sonde.report import build_report, first_screen
-from sonde.report._shared.plot import PLOTS
-from sonde.report._shared.run import RunData
+from sonde.report.run_tables import RunData
+from sonde.report.section import PLOTS
 from sonde.results.dimensions import Dimensions
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory

@@ -12,7 +12,7 @@ from altair.vegalite.v6.schema.core import load_schema
 from tests.report.synthetic import dims, write_run
 
 from sonde.report import PLOTS, RunData
-from sonde.report._shared.plot import Figure
+from sonde.report.section import Figure
 from sonde.results.dimensions import Dimensions
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory, slug

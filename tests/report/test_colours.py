@@ -10,9 +10,8 @@ import pytest
 import vl_convert
 
 from sonde.report import Chart, as_svg, sized_spec
-from sonde.report._drawing.charts import by_kind, by_meaning
-from sonde.report._drawing.models import with_model_colours
-from sonde.report._drawing.theme import MEANINGS, MODES, categories, contrast, css_variables, kinds, meanings
+from sonde.report.charts import by_kind, by_meaning, with_model_colours
+from sonde.report.theme import MEANINGS, MODES, categories, contrast, css_variables, kinds, meanings
 
 LABELS = ["encoder", "decoder", "other"]
 

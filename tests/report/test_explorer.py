@@ -15,13 +15,11 @@ from tests.report.browser import needs_browser, opened
 from tests.report.test_run import observed
 
 from sonde.languages import LANGUAGES
-from sonde.report import build_report
-from sonde.report._any_lens import explorer
-from sonde.report._any_lens._functions import ExplorerLimits, choose
-from sonde.report._any_lens.explorer import Explorer, packed
-from sonde.report._shared.run import RunData
-from sonde.report._shared.title import titles
-from sonde.report._shared.tokens import TokenLens
+from sonde.report import build_report, explorer
+from sonde.report.explorer import Explorer, ExplorerLimits, choose, packed
+from sonde.report.headlines import titles
+from sonde.report.run_tables import RunData
+from sonde.report.section import TokenLens
 from sonde.store.rundir import RunDirectory
 
 DECODER = "sonde_mini-decoder"

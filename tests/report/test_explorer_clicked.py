@@ -13,8 +13,8 @@ from tests.report.browser import needs_browser, opened
 from tests.report.clicking import click_through
 
 from sonde.report import page_of_function
-from sonde.report._page.one_function import ONE, read_slug
-from sonde.report._shared.tokens import AMOUNT, ANSWER, COLOURINGS, LINK, LINKED, Findings, Rows
+from sonde.report.explorer import ONE, read_slug
+from sonde.report.section import AMOUNT, ANSWER, COLOURINGS, LINK, LINKED, Findings, Rows
 
 TEXTS = {
     "a function": ("python", "def f(x):\n    return [g(y) for y in x]\n"),

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from sonde import cli
 from sonde.base.errors import InputError
 from sonde.report import RunData, build_report, save_figures
-from sonde.report._page.page import draw_all
+from sonde.report.page import draw_all
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.report.synthetic import write_run
 
 from sonde.report import PLOTS, RunData, build_report
-from sonde.report.finetune._examples import MARKS, excerpt, segments, shown
+from sonde.report.sections.finetune._examples import MARKS, excerpt, segments, shown
 from sonde.store.rundir import RunDirectory, slug
 
 MODEL = "org/one"

@@ -11,7 +11,7 @@ import pytest
 import sonde.report
 from sonde.lenses import LENSES
 from sonde.report import PLOTS
-from sonde.report._shared.title import TITLES
+from sonde.report.headlines import TITLES
 
 ROOT = Path(sonde.report.__file__).parent
 SHARED = [

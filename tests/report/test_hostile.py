@@ -26,9 +26,9 @@ from tests.report import test_prompted as prompted
 from tests.report.synthetic import Source, dims, write_run
 
 from sonde.report import PLOTS, RunData, build_report
-from sonde.report._drawing.clean import cleaned
-from sonde.report._drawing.render import write_figures
-from sonde.report._shared.plot import Chart, Drawing, Figure
+from sonde.report.export import write_figures
+from sonde.report.section import Chart, Drawing, Figure
+from sonde.report.text import cleaned
 from sonde.results.dimensions import DIMENSIONS, dimensions_named
 from sonde.results.formats import legible
 from sonde.results.scores import scores_frame

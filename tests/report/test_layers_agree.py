@@ -17,13 +17,11 @@ from tests.report.synthetic import write_run
 
 from sonde.experiments.headline import headline
 from sonde.report import PLOTS, RunData, build_report
-from sonde.report._card.entries import card_of
-from sonde.report._card.markdown import markdown
-from sonde.report._card.words import entry_line
-from sonde.report._page.export import write_table
-from sonde.report._shared.answers import answers
-from sonde.report._shared.asked import label_of
-from sonde.report.probe import title
+from sonde.report.card import card_of, entry_line, markdown
+from sonde.report.export import write_table
+from sonde.report.headlines import answers
+from sonde.report.sections.probe import title
+from sonde.report.text import label_of
 from sonde.results.extremes import list_layers
 from sonde.results.layers import LayerAccount, account_layers
 from sonde.store.rundir import RunDirectory

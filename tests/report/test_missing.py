@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from sonde.report import RunData, build_report
-from sonde.report._page.missing import missing
-from sonde.report._shared.reasons import by_reason
+from sonde.report.header import missing
+from sonde.report.text import by_reason
 from sonde.results.scores import LEFT_OUT, Score, scores_frame
 
 NUMBER = Score(

@@ -27,8 +27,7 @@ from tests.report.synthetic import Source
 from sonde.experiments.headline import headline
 from sonde.lenses import LENSES
 from sonde.report import PLOTS, RunData, draw
-from sonde.report._shared.task_answers import task_answers
-from sonde.report._shared.title import first_screen, titles
+from sonde.report.headlines import first_screen, task_answers, titles
 from sonde.results.scores import Score
 from sonde.store.rundir import RunDirectory
 

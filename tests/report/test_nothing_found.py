@@ -7,7 +7,7 @@ import itertools
 import polars as pl
 import pytest
 
-from sonde.report._comparison.sections import _nothing_found
+from sonde.report.comparison_page import _nothing_found
 from sonde.results.changes import OUTCOMES, counts, in_sentence, with_words
 from sonde.results.words import TOO_LITTLE
 

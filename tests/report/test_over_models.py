@@ -15,7 +15,7 @@ from tests.report.synthetic import dims
 from tests.report.test_joined import BASE, run_of
 
 from sonde.report import RunData, build_report, draw, save_figures
-from sonde.report._shared.plot import Section
+from sonde.report.section import Section
 from sonde.results.over_models import ENOUGH_LINEAGES, _drawn, rank_correlation
 from sonde.results.scores import Score
 

@@ -19,8 +19,8 @@ from tests.report.synthetic import HOSTILE, Source, rewrite_summary, write_run
 
 from sonde.base.errors import InputError
 from sonde.report import PLOTS, RunData, build_report
-from sonde.report._page.page import draw_all
-from sonde.report._page.templates import embedded_json
+from sonde.report.page import draw_all
+from sonde.report.theme import embedded_json
 from sonde.results.dimensions import dimensions_are
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from sonde.report._comparison.sections import CITED
-from sonde.report._shared.papers import bibtex, entries, reference
-from sonde.report._shared.title import TITLES
+from sonde.report.comparison_page import CITED
+from sonde.report.headlines import TITLES
+from sonde.report.text import bibtex, entries, reference
 
 
 @pytest.mark.parametrize("lens", TITLES.names())

@@ -6,8 +6,8 @@ from pathlib import Path
 from tests.report.synthetic import Source, dims, rewrite_summary, write_run
 
 from sonde.lenses.surprisal.headline import headline
-from sonde.report._shared.plot import PLOTS
-from sonde.report._shared.run import RunData
+from sonde.report.run_tables import RunData
+from sonde.report.section import PLOTS
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
 

@@ -14,13 +14,11 @@ from altair.vegalite.v6.schema.core import load_schema
 from tests.report.synthetic import dims, rewrite_summary, write_run
 
 from sonde.report import PLOTS, RunData, build_report
-from sonde.report._card.entries import card_of
-from sonde.report._card.markdown import markdown
-from sonde.report._card.words import entry_line
-from sonde.report._page.export import write_table
-from sonde.report._shared.asked import family_of, ordered
-from sonde.report._shared.plot import Figure
-from sonde.report.probe._scores import sparkline
+from sonde.report.card import card_of, entry_line, markdown
+from sonde.report.export import write_table
+from sonde.report.section import Figure
+from sonde.report.sections.probe._scores import sparkline
+from sonde.report.text import family_of, ordered
 from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory

@@ -6,8 +6,8 @@ from altair.utils.schemapi import validate_jsonschema
 from altair.vegalite.v6.schema.core import load_schema
 from tests.report.synthetic import dims, write_run
 
-from sonde.report._shared.plot import PLOTS
-from sonde.report._shared.run import RunData
+from sonde.report.run_tables import RunData
+from sonde.report.section import PLOTS
 from sonde.results.dimensions import Dimensions
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory

@@ -5,8 +5,8 @@ from pathlib import Path
 import polars as pl
 from tests.report.synthetic import Source, write_run
 
-from sonde.report._shared.plot import PLOTS
-from sonde.report._shared.run import RunData
+from sonde.report.run_tables import RunData
+from sonde.report.section import PLOTS
 from sonde.results.dimensions import dimensions_are
 from sonde.store.rundir import RunDirectory
 

@@ -8,16 +8,16 @@ import polars as pl
 from tests.report.synthetic import Source, rewrite_summary, write_run
 
 from sonde.report import PLOTS
-from sonde.report._page.header import rerun
-from sonde.report._shared.numbers import interval, no_verdict, readable, with_interval
-from sonde.report._shared.run import RunData
-from sonde.report.surprisal._scores import slices
-from sonde.report.surprisal._title import headlines
-from sonde.report.surprisal.distribution import _counted, _quantiles
-from sonde.report.surprisal.frequency_loss import _entries
-from sonde.report.surprisal.kinds import _shares
+from sonde.report.header import rerun
+from sonde.report.run_tables import RunData
+from sonde.report.sections.surprisal._scores import slices
+from sonde.report.sections.surprisal._title import headlines
+from sonde.report.sections.surprisal.distribution import _counted, _quantiles
+from sonde.report.sections.surprisal.frequency_loss import _entries
+from sonde.report.sections.surprisal.kinds import _shares
+from sonde.report.text import no_verdict, readable
 from sonde.results.dimensions import dimensions_are
-from sonde.results.formats import Clusters
+from sonde.results.formats import Clusters, interval, with_interval
 from sonde.store.rundir import RunDirectory
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import vl_convert
 
-from sonde.report._drawing import render
+from sonde.report import export
 
 
 @pytest.fixture
@@ -21,14 +21,14 @@ def bundled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def made() -> str:
     """The runtime as another process would get it."""
-    return render.vega_runtime.__wrapped__()
+    return export.vega_runtime.__wrapped__()
 
 
 def test_the_runtime_is_put_together_once(bundled: list[str], tmp_path: Path) -> None:
     first = made()
     assert first == r"a < b \x3c/script> \x3c!-- c"
     assert made() == first and len(bundled) == 1
-    (path,) = (tmp_path / render.FOLDER).iterdir()
+    (path,) = (tmp_path / export.FOLDER).iterdir()
     for damaged in (
         b"",
         path.read_bytes()[:-1],
@@ -55,7 +55,7 @@ def test_neither_runs_nor_pages_import_what_takes_long_for_nothing() -> None:
         "from sonde.report import PLOTS\n"
         "[LENSES.load(name) for name in LENSES.names()], [PLOTS.load(name) for name in PLOTS.names()]\n"
         "import sonde.lenses.probe.score, sonde.lenses.surprisal.curves\n"
-        "from sonde.report.surprisal.word_clouds import _drawing\n"
+        "from sonde.report.sections.surprisal.word_clouds import _drawing\n"
         "import polars as pl\n"
         "row = {'word': 'a', 'bits': 1.0, 'calls': 3, 'step': 0}\n"
         "_drawing(pl.DataFrame([row, row | {'word': 'b'}]), '', '')\n"

@@ -244,8 +244,7 @@ def test_a_comparison_says_of_each_number_what_its_row_does(
 
 
 def _answers(folder: Path) -> list[str]:
-    from sonde.report._comparison.sections import parts
-    from sonde.report._comparison.within import read_compared
+    from sonde.report.comparison_page import parts, read_compared
 
     found = list(parts(read_compared(folder)))
     tables = [part.figure.table.summary for part in found if part.figure.table is not None]

@@ -13,12 +13,11 @@ from tests.report.synthetic import Source, write_run
 
 from sonde.lenses import LENSES
 from sonde.report import PLOTS
-from sonde.report._card.entries import card_of
-from sonde.report._shared.run import RunData
-from sonde.report._shared.title import first_screen, titles
-from sonde.report.surprisal import kinds, origin, user_tags, worst_best_constructs, worst_best_tags
-from sonde.report.surprisal._ranking import Ranking, rank
-from sonde.report.surprisal._scores import MIN_COUNT, slices
+from sonde.report.card import card_of
+from sonde.report.headlines import first_screen, titles
+from sonde.report.run_tables import RunData
+from sonde.report.sections.surprisal import kinds, origin, user_tags, worst_best_constructs, worst_best_tags
+from sonde.report.sections.surprisal._scores import MIN_COUNT, Ranking, rank, slices
 from sonde.results.dimensions import dimension
 
 MODELS = {"org/words": 1.0, "org/threes": 1.4}

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.report import Column, Table
-from sonde.report._page.export import as_csv, as_latex
-from sonde.report._page.templates import templates
+from sonde.report.export import as_csv, as_latex
+from sonde.report.theme import templates
 from sonde.results.formats import (
     COUNT,
     DASH,

@@ -1,6 +1,6 @@
 """The glossary on the page: the first mention of a term says on hover what it means."""
 
-from sonde.report._page.terms import with_terms
+from sonde.report.theme import with_terms
 from sonde.results.glossary import glossary
 
 

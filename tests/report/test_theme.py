@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sonde.report._drawing.theme import (
+from sonde.report.theme import (
     HEAT_STEPS,
     MODES,
     categories,

@@ -6,14 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from sonde.results.layers import (
-    LAYER_DIFFERENCE,
-    LAYER_GAIN,
-    STATUSES,
-    LayerAccount,
-    Status,
-    account_layers,
-)
+from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN, STATUSES, LayerAccount, Status, account_layers
 from sonde.results.scores import Score, scores_frame
 
 HALF = 0.02

@@ -12,14 +12,14 @@ from typing import get_origin, get_type_hints
 import pytest
 
 from sonde.base.errors import InputError, SondeError, UsageError
-from sonde.base.options import Values
+from sonde.base.values import Values
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments import Experiment
 from sonde.experiments._experiment import load_experiment
 from sonde.experiments.arguments import from_arguments
 from sonde.lenses import LENSES, typed_options
-from sonde.report._card.requirements import read_requirements
+from sonde.report.requirements import read_requirements
 from sonde.training.recipe import read_recipe
 from tests.experiments.test_json import COMMANDS
 

@@ -30,6 +30,7 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 import typer
+from sonde.experiments.schema import experiment_schema
 from typer.testing import CliRunner
 
 import sonde
@@ -69,7 +70,6 @@ from sonde.experiments.lens_choice import LensChoice
 from sonde.experiments.options import all_options
 from sonde.experiments.plan import Group, ModelChoice, Reading, group_prefix, plan
 from sonde.experiments.replication import headers as replications
-from sonde.experiments.schema import experiment_schema
 from sonde.experiments.shards import of_parts
 from sonde.languages import (
     CONSTRUCT_LABELS,
@@ -84,7 +84,7 @@ from sonde.languages._facets import BY_QUERY
 from sonde.languages._transforms import TRANSFORMS
 from sonde.lenses import LENSES, Control, Method
 from sonde.models import FAMILIES, ModelSpec
-from sonde.papers.declared import quirks as declared_quirks
+from sonde.papers import quirks as declared_quirks
 from sonde.report import PLOTS, card_schema
 from sonde.results.scores import SCORES_COLUMNS
 from sonde.store.rundir import RunDirectory, label_path

@@ -14,7 +14,8 @@ from sonde.corpora import item_id
 from sonde.training import loop
 from sonde.training import pretrain as module
 from sonde.training.blocks import BlockDataset, block_start
-from sonde.training.loop import fresh_model, rate_factor, train
+from sonde.training.initial import fresh_model
+from sonde.training.loop import rate_factor, train
 from sonde.training.packing import prepare
 from sonde.training.pretrain import pretrain
 from sonde.training.recipe import TrainingConfig, read_recipe

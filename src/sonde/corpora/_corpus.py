@@ -9,7 +9,7 @@ from typing import Annotated, Protocol, runtime_checkable
 
 from sonde.base.checked import Help, check_fields
 from sonde.base.fingerprint import OMITTED_AT_DEFAULT, fingerprint
-from sonde.base.options import Count, OneOf, Whole
+from sonde.base.values import Count, OneOf, Whole
 from sonde.corpora._dates import check_day
 from sonde.languages import LANGUAGES
 from sonde.languages._transforms import TRANSFORMS

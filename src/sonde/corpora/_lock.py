@@ -15,7 +15,7 @@ from pathlib import Path
 from sonde.base.checked import check_fields, from_table
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
-from sonde.base.options import Whole
+from sonde.base.values import Whole
 from sonde.corpora._candidates import CandidateItem
 from sonde.corpora._corpus import ItemSet, Selection
 from sonde.version import __version__

@@ -12,9 +12,10 @@ from typing import Annotated, Any, cast
 from sonde.base.checked import Help, check_fields, from_table
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import OMITTED_AT_DEFAULT
-from sonde.base.options import AnyDevice, Count, OneOf, Option
+from sonde.base.options import Option
 from sonde.base.times import seconds_of
 from sonde.base.toml import read_toml
+from sonde.base.values import AnyDevice, Count, OneOf
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.lenses import DEFAULT_LENS

@@ -22,13 +22,7 @@ from sonde.corpora._spread import ONE, ItemChunk
 from sonde.executors import kept_processes, reach
 from sonde.experiments.labels import around_files
 from sonde.languages import has_facet
-from sonde.tasks import (
-    TASKS,
-    Question,
-    Spread,
-    Task,
-    label_items,
-)
+from sonde.tasks import TASKS, Question, Spread, Task, label_items
 from sonde.tasks._bugs import BugTask
 from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._pool import Pool, count_tokens, edits_of

@@ -10,16 +10,7 @@ from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.files import write_atomic
-from sonde.corpora import (
-    FirstItems,
-    Intake,
-    Item,
-    Selection,
-    check_corpora,
-    read_files,
-    read_items,
-    select,
-)
+from sonde.corpora import FirstItems, Intake, Item, Selection, check_corpora, read_files, read_items, select
 from sonde.corpora._spread import ItemChunk
 from sonde.executors import kept_processes, reach
 from sonde.experiments._progress import Progress, Silent

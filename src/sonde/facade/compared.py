@@ -18,7 +18,7 @@ from sonde.experiments.comparing import default_output, write_comparison, write_
 from sonde.facade.finished import Run
 from sonde.lenses import LENSES
 from sonde.report import build_comparison, read_compared
-from sonde.report import comparison_sentences as sentences
+from sonde.report.comparison_page import sentences as sentences
 from sonde.results import changes
 from sonde.store.remote import fetched, in_step
 from sonde.store.rundir import COMPARISON_FILES

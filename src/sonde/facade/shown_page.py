@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sonde.report import page_of_function
-from sonde.report._page.one_function import ONE, read_slug
-from sonde.report._shared.tokens import AMOUNT, COLOURINGS, LINK, LINKED, WAYS, Findings
+from sonde.report.explorer import ONE, read_slug
+from sonde.report.section import AMOUNT, COLOURINGS, LINK, LINKED, WAYS, Findings
 from sonde.results.formats import legible
 
 

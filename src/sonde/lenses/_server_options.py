@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
-from sonde.base.options import Count, Options, Whole, option
+from sonde.base.options import Options, option
+from sonde.base.values import Count, Whole
 from sonde.models._naming import PREFIX
 from sonde.models._server import BASE_URL, KEY, ServerSettings
 

@@ -1,20 +1,15 @@
 """Report: one page, without network, from the finished files of a run; and its figures."""
 
-from sonde.report._card.card import Card, card_schema
-from sonde.report._card.entries import card_of
-from sonde.report._card.words import entry_line, outcome_line
-from sonde.report._card.write import build_card, junit
-from sonde.report._comparison.page import build_comparison
-from sonde.report._comparison.sections import sentences as comparison_sentences
-from sonde.report._comparison.within import read_compared
-from sonde.report._drawing.render import as_svg, sized_spec
-from sonde.report._page.one_function import page_of_function
-from sonde.report._page.page import build_report, draw, save_figures
-from sonde.report._shared.answers import LensAnswer
-from sonde.report._shared.plot import PLOTS, Chart, Drawing, Embed, Figure, Plot, Section
-from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report._shared.task_answers import task_answers
-from sonde.report._shared.title import first_screen
+from sonde.report.card import Card, card_of, card_schema, entry_line, outcome_line
+from sonde.report.comparison_page import build_comparison, read_compared
+from sonde.report.comparison_page import sentences as comparison_sentences
+from sonde.report.explorer import page_of_function
+from sonde.report.export import as_svg, sized_spec
+from sonde.report.headlines import LensAnswer, first_screen, task_answers
+from sonde.report.page import build_report, draw, save_figures
+from sonde.report.requirements import build_card, junit
+from sonde.report.run_tables import ModelInfo, RunData
+from sonde.report.section import PLOTS, Chart, Drawing, Embed, Figure, Plot, Section
 from sonde.results.tables import Column, Table
 
 __all__ = [

@@ -10,7 +10,8 @@ from annotated_types import Ge, Le
 
 from sonde.base.errors import InputError
 from sonde.base.files import expand_home
-from sonde.base.options import LARGEST, Count, OneOf, Options, Share, option
+from sonde.base.options import Options, option
+from sonde.base.values import LARGEST, Count, OneOf, Share
 from sonde.tasks._cloze_candidates import MOST
 from sonde.tasks._cloze_queries import QueryRules
 from sonde.tasks._cloze_segments import REFERENCE

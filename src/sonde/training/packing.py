@@ -33,14 +33,7 @@ from sonde.training.documents import Document, choose_documents
 from sonde.training.pairs import DocumentLines, all_pairs
 from sonde.training.program_vocabulary import learn_program_vocabulary
 from sonde.training.recipe import SMALL_VOCABULARY, Recipe
-from sonde.training.vocabulary import (
-    BOS,
-    EOS,
-    SPECIALS,
-    learn_vocabulary,
-    load_vocabulary,
-    save_vocabulary,
-)
+from sonde.training.vocabulary import BOS, EOS, SPECIALS, learn_vocabulary, load_vocabulary, save_vocabulary
 
 _BATCH = 64
 _LEARN = {"code": learn_vocabulary, "program": learn_program_vocabulary}

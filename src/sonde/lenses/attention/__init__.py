@@ -14,22 +14,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 import polars as pl
 
 from sonde.base.fingerprint import fingerprint
+from sonde.base.options import Option
 from sonde.capture.requests import Pass, Plain, Prepared, WordAttention, WordLookups
 from sonde.corpora import Item, split
 from sonde.languages import facet_of, has_facet
 from sonde.languages._relations import Relations
 from sonde.lenses._defaults import LensDefaults
-from sonde.lenses._lens import Captured, Control, LensSettings, Option, Scoring
+from sonde.lenses._lens import Captured, Control, LensSettings, Scoring
 from sonde.lenses.attention import errors
-from sonde.lenses.attention.choice import (
-    HeadChoice,
-    chance,
-    combined,
-    heads,
-    keywords,
-    longest,
-    offsets,
-)
+from sonde.lenses.attention.choice import HeadChoice, chance, combined, heads, keywords, longest, offsets
 from sonde.lenses.attention.observe import observe_items
 from sonde.lenses.attention.options import AttentionOptions
 from sonde.lenses.attention.scores import (

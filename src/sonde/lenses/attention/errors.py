@@ -10,11 +10,12 @@ import polars as pl
 from jaxtyping import Int
 
 from sonde.base.fingerprint import sample_place, unit_hash
+from sonde.base.options import Option
 from sonde.capture.requests import Lookups, Prepared
 from sonde.corpora import Item
 from sonde.languages import TOKEN_KINDS
 from sonde.languages._relations import Words
-from sonde.lenses._lens import Captured, LensSettings, Option
+from sonde.lenses._lens import Captured, LensSettings
 from sonde.lenses.attention.observe import TOO_LONG
 from sonde.lenses.attention.snippet import (
     MOST_WORDS,

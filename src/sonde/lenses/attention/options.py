@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sonde.base.options import Options, Share, option
+from sonde.base.options import Options, option
+from sonde.base.values import Share
 
 
 class AttentionOptions(Options):

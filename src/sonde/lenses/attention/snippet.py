@@ -14,11 +14,12 @@ import polars as pl
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import expand_home
 from sonde.base.fingerprint import fingerprint
+from sonde.base.options import Option
 from sonde.capture.requests import WordRanks
 from sonde.corpora import Intake, Item, language_of_path, read_text
 from sonde.languages import LANGUAGES, facet_of, has_facet
 from sonde.languages._relations import Relations, Words
-from sonde.lenses._lens import LensSettings, Option
+from sonde.lenses._lens import LensSettings
 from sonde.lenses.attention.options import AttentionOptions
 from sonde.lenses.attention.words import FACET
 from sonde.tasks.syntax.syntax_relations import task

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
+from sonde.base.options import Option
 from sonde.capture.requests import Pass, Prepared
 from sonde.corpora import Item
 from sonde.lenses._defaults import LensDefaults
-from sonde.lenses._lens import Captured, LensSettings, Option, Scoring
+from sonde.lenses._lens import Captured, LensSettings, Scoring
 from sonde.lenses.causal.fits import Fits, read_fits, split_items
 from sonde.lenses.causal.method import LAST_STAGES, METHODS_BY_NAME, CausalMethod, LaterStage
 from sonde.lenses.causal.options import LENS, CausalOptions, read_options

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sonde.base.options import Count, OneOf, Options, option
+from sonde.base.options import Options, option
+from sonde.base.values import Count, OneOf
 from sonde.lenses._lens import LensSettings
 
 LENS = "causal"

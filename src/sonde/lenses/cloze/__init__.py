@@ -16,18 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import polars as pl
 
 from sonde.base.errors import UsageError
-from sonde.capture.requests import (
-    Answer,
-    AnswerRanks,
-    Masked,
-    Pass,
-    Plain,
-    Prepared,
-    TokenScores,
-)
+from sonde.base.options import Option
+from sonde.capture.requests import Answer, AnswerRanks, Masked, Pass, Plain, Prepared, TokenScores
 from sonde.corpora import Item
 from sonde.lenses._defaults import LensDefaults
-from sonde.lenses._lens import Captured, Control, LensSettings, Option, Scoring
+from sonde.lenses._lens import Captured, Control, LensSettings, Scoring
 from sonde.lenses._words import whole_words, word_by_word
 from sonde.lenses.cloze.headline import headline
 from sonde.lenses.cloze.libraries import write_libraries

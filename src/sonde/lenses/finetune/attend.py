@@ -16,11 +16,11 @@ from sonde.base.errors import CaptureError
 from sonde.base.fingerprint import unit_hash
 from sonde.capture.attention import RowReader
 from sonde.capture.trial import recording
-from sonde.lenses.finetune.data import TEST, Data
+from sonde.lenses.finetune.data import TEST
 from sonde.lenses.finetune.rows import ATTENTION, EXAMPLE
 from sonde.models import LoadedModel, ModelSpec
 from sonde.training.finetuning.batches import collate
-from sonde.training.finetuning.data import Encoded, Sample, read_all, reader_of
+from sonde.training.finetuning.data import Data, Encoded, Sample, read_all, reader_of
 from sonde.training.finetuning.model import LoadedBody, load_for_training
 from sonde.training.finetuning.recipe import KEEP, FineTuning
 from sonde.training.finetuning.tune import Tuned

@@ -11,7 +11,8 @@ import polars as pl
 from annotated_types import Ge, Gt, Le, Lt
 
 from sonde.base.fingerprint import unit_hash
-from sonde.base.options import Count, OneOf, Options, option
+from sonde.base.options import Options, option
+from sonde.base.values import Count, OneOf
 from sonde.corpora import Intake, NearDuplicateIndex, duplicate_tokens, read_items
 from sonde.lenses.finetune.data import POINTER_TASKS
 from sonde.training.baselines.recipe import LSTM_POINTER, SUBWORDS, TRANSFORMER, WORD2VEC, Sizes

@@ -7,7 +7,8 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from sonde.base.options import Count, OneOf, PositiveShare, Share, Whole, option
+from sonde.base.options import option
+from sonde.base.values import Count, OneOf, PositiveShare, Share, Whole
 from sonde.lenses._lens import LensSettings
 from sonde.lenses._quirks import Seam, paper_options
 from sonde.lenses.finetune.baselines import BaselineOptions, Dropout, Rate, scoring_option

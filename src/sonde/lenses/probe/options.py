@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Ge, Le
 from pydantic import PrivateAttr
 
-from sonde.base.options import AnyDevice, Count, OneOf, Option, Options, Positive, Share, option
+from sonde.base.options import Option, Options, option
+from sonde.base.values import AnyDevice, Count, OneOf, Positive, Share
 from sonde.lenses._lens import LensSettings
 from sonde.lenses._quirks import Seam
 from sonde.training.probes.parts import MIN_FOLDS

@@ -15,13 +15,7 @@ from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
 from sonde.executors import EXECUTORS, cores
 from sonde.lenses._lens import Scoring
-from sonde.lenses.probe.controls import (
-    ControlStates,
-    Surfaces,
-    random_weights,
-    selectivity,
-    surfaces_of,
-)
+from sonde.lenses.probe.controls import ControlStates, Surfaces, random_weights, selectivity, surfaces_of
 from sonde.lenses.probe.curves import codelength, curves
 from sonde.lenses.probe.data import Examples, States, poolings_of, read_once, states_of
 from sonde.lenses.probe.fit import BEST, Fitted, fit, fit_hidden

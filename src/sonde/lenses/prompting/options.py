@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sonde.base.options import Count, option
+from sonde.base.options import option
+from sonde.base.values import Count
 from sonde.lenses._server_options import ServerOptions
 from sonde.tasks._cloze_options import PromptOptions
 

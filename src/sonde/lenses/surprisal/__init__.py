@@ -15,10 +15,11 @@ import numpy as np
 import polars as pl
 
 from sonde.base.errors import CaptureError, not_finite
+from sonde.base.options import Option
 from sonde.capture.requests import Masked, Pass, Prepared, ScoredSubwords, TokenScores
 from sonde.corpora import Item
 from sonde.lenses._defaults import LensDefaults
-from sonde.lenses._lens import Captured, Control, LensSettings, Option, Scoring
+from sonde.lenses._lens import Captured, Control, LensSettings, Scoring
 from sonde.lenses._words import put_together, whole_words, word_by_word
 from sonde.lenses.surprisal.before import behind, behind_file, changes, file_pass, reading, with_file
 from sonde.lenses.surprisal.curves import calibration, frequency

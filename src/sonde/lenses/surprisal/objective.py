@@ -10,8 +10,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sonde.base.errors import UsageError
+from sonde.base.options import Option
 from sonde.corpora import Item
-from sonde.lenses._lens import LensSettings, Option
+from sonde.lenses._lens import LensSettings
 from sonde.lenses._quirks import quirks_on
 from sonde.lenses.surprisal.options import ALONE, CAUSAL, INFILL, PLL, SurprisalOptions
 from sonde.lenses.surprisal.seams import FILED, FIRST_UNSCORED, LENS, PADS

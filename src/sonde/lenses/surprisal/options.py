@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sonde.base.options import Count, OneOf, option
+from sonde.base.options import option
+from sonde.base.values import Count, OneOf
 from sonde.capture.requests import Start
 from sonde.lenses._server_options import ServerOptions
 

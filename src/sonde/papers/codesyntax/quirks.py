@@ -11,7 +11,7 @@ from sonde.capture.requests import RankRules
 from sonde.lenses.attention.choice import HeadChoice
 from sonde.lenses.attention.seams import AVERAGED, BASELINES, HEAD_CHOICE, RANKS
 from sonde.lenses.attention.sums import RelationEdges
-from sonde.papers.declared import handed_over
+from sonde.papers import handed_over
 
 
 def later_wins(rules: RankRules) -> RankRules:

@@ -22,7 +22,7 @@ from sonde.languages._program import (
     Lexeme,
 )
 from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.papers import _javalang as lexer
+from sonde.papers import javalang_tokens as lexer
 
 # javalang's keywords and modifiers; its basic types (`int`) are identifiers to CuBERT, its literals text.
 _KEYWORDS = frozenset(

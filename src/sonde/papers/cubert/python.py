@@ -24,7 +24,7 @@ from sonde.languages._program import (
     special,
 )
 from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.papers._tokenize import Scan, scan
+from sonde.papers.python_tokens import Scan, scan
 
 # Soft keywords (match, case, type) are identifiers. Written out: Python's own list differs between versions.
 _KEYWORDS = frozenset(

@@ -14,7 +14,7 @@ from sonde.lenses.surprisal.pools import Pooled
 from sonde.lenses.surprisal.seams import CALLS, FILED, FIRST_APART, ORIGINS, SUBWORD, SUMMARY, SUMS
 from sonde.lenses.surprisal.spans import owners
 from sonde.lenses.surprisal.sums import NONE_FIRST, Sums
-from sonde.papers.declared import handed_over
+from sonde.papers import handed_over
 from sonde.papers.perplexed import tags
 
 _ARGUMENT_NAMES = "argument_names"

@@ -20,7 +20,7 @@ from sonde.capture.requests import Prepared
 from sonde.languages import Tree
 from sonde.languages._text import blank
 from sonde.lenses.surprisal.seams import TAGS, TagRule
-from sonde.papers.declared import lines
+from sonde.papers import lines
 
 BYTE_COLUMNS = "codetokenizers.byte_columns"
 FIRST_OVERLAP = "codetokenizers.first_overlap"

@@ -16,12 +16,12 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.corpora import Intake, SourceFile, read_files
 from sonde.corpora._spread import ONE, Spread
-from sonde.tasks import Dataset
 from sonde.tasks._cloze_frequent import FrequentPieces
 from sonde.tasks._cloze_given import given_queries
 from sonde.tasks._cloze_items import items_of_queries, listed
 from sonde.tasks._cloze_options import StatementOptions
 from sonde.tasks._cloze_queries import QueryRules, queries
+from sonde.tasks._examples import Dataset
 from sonde.tasks._names import NameUses, gather
 from sonde.tasks._releases import add_names, names_by_release
 

@@ -18,10 +18,10 @@ from sonde.corpora._spread import ONE, ItemChunk, Spread
 from sonde.languages import facet_of, has_facet
 from sonde.languages._deprecations import Deprecation, Deprecations
 from sonde.languages._imports import Imports
-from sonde.tasks import Dataset
 from sonde.tasks._cloze_margins import FORMS, REPLACEMENT, margin_items, margin_rows, margin_table, shown
 from sonde.tasks._cloze_options import PairOptions
 from sonde.tasks._cloze_statements import CALL
+from sonde.tasks._examples import Dataset
 
 _KIND = "call"
 PRIVATE = "private name"

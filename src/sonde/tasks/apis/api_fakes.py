@@ -15,18 +15,11 @@ from sonde.corpora import SourceFile
 from sonde.corpora._spread import ONE, Spread
 from sonde.languages import facet_of
 from sonde.languages._imports import Imports
-from sonde.tasks import Dataset
 from sonde.tasks._cloze_fakes import Fakes, words_of
-from sonde.tasks._cloze_margins import (
-    FAKE_NAME,
-    FAKE_PACKAGE,
-    margin_items,
-    margin_rows,
-    margin_table,
-    shown,
-)
+from sonde.tasks._cloze_margins import FAKE_NAME, FAKE_PACKAGE, margin_items, margin_rows, margin_table, shown
 from sonde.tasks._cloze_options import PER_LIBRARY, PairOptions
 from sonde.tasks._cloze_segments import REFERENCE, segments
+from sonde.tasks._examples import Dataset
 from sonde.tasks._names import ALL, PUBLIC, Name, NameUses, gather
 
 

@@ -14,11 +14,11 @@ from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import SourceFile
 from sonde.corpora._spread import ONE, Spread
-from sonde.tasks import Dataset
 from sonde.tasks._cloze_items import items_of_queries, listed
 from sonde.tasks._cloze_options import PER_LIBRARY, PromptOptions
 from sonde.tasks._cloze_queries import QueryRules, queries
 from sonde.tasks._cloze_segments import FIRST, FULL, LAST
+from sonde.tasks._examples import Dataset
 from sonde.tasks._names import NameUses, gather
 
 

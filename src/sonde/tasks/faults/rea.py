@@ -7,14 +7,7 @@ from collections.abc import Iterable, Mapping
 from random import Random
 
 from sonde.languages._edits import Edits
-from sonde.tasks._mutation import (
-    Fault,
-    Mutation,
-    Stratum,
-    Surroundings,
-    by_weight,
-    replaced,
-)
+from sonde.tasks._mutation import Fault, Mutation, Stratum, Surroundings, by_weight, replaced
 
 _DRAWS = 6
 

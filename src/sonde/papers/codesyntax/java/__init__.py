@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 from sonde.languages._relations import Delimiters, Related, Words
 from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.papers._javalang import LexerError, Word, begins_name
-from sonde.papers.codesyntax.java.old import JAVA_1_3 as OLD_JAVA
-from sonde.papers.codesyntax.java.rules import Span
-from sonde.papers.codesyntax.java.spans import lexed, spans_in, words_of
-from sonde.papers.codesyntax.java.words import WordFinder, closing
-from sonde.papers.declared import lines
+from sonde.papers import lines
+from sonde.papers.codesyntax.java.edges import Span, WordFinder, closing, lexed, spans_in, words_of
+from sonde.papers.codesyntax.java.tree import JAVA_1_3 as OLD_JAVA
+from sonde.papers.javalang_tokens import LexerError, Word, begins_name
 
 EMPTY_BRACKETS = "codesyntax.empty_brackets"
 GLUED = "codesyntax.glued"

@@ -1,23 +1,422 @@
-"""A Java syntax tree in the shape of Eclipse's (org.eclipse.jdt.core.dom), from tree-sitter's.
-
-CodeSyntax reads Eclipse's tree at its level JLS3, with the parser left at its default, Java 1.3. What a node
-is, where it begins and ends and what stands directly under it follow that tree; a node that would begin where
-its only child begins is left out, for no relation can tell the two apart.
-
-Newer constructs are read alike older ones, unless the tree is to be of an older Java, in which a method that
-holds what cannot be parsed there has an empty body.
-"""
+"""Nodes in the shape of Eclipse's tree, and what a walk over the grammar's tree knows on its way there."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 
 import tree_sitter
 
 from sonde.languages._grammar import Parsed
+from sonde.languages._settings import read_table
 from sonde.languages._text import EncodedText
-from sonde.papers.codesyntax.java.nodes import Frame, Node, Older, tables
-from sonde.papers.codesyntax.java.shapes import shape
+
+Part = tuple[str, "Node"]
+
+
+# Where a `switch` is a statement; elsewhere it is an expression.
+_HOLD_STATEMENTS = frozenset(
+    (
+        *("block", "constructor_body", "switch_block_statement_group", "switch_rule", "labeled_statement"),
+        *("if_statement", "while_statement", "do_statement", "for_statement", "enhanced_for_statement"),
+    )
+)
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A node of the tree.
+
+    Attributes:
+        kind: Its class in Eclipse's tree.
+        start: First character.
+        end: One past the last character.
+        parts: What stands directly under it, in order, each with its role (mostly a field of the grammar).
+        reach: One past the last character in the grammar's tree, which may reach farther.
+        operator: The operator of an operation, else empty.
+        chain: The operands that an equal operation around takes over, see `shapes`.
+    """
+
+    kind: str
+    start: int
+    end: int
+    parts: list[Part] = field(default_factory=list)
+    reach: int = -1
+    operator: str = ""
+    chain: list[Node] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.reach < 0:
+            self.reach = self.end
+
+    def all(self, *roles: str) -> list[Node]:
+        """The parts with one of these roles, in order."""
+        return [node for role, node in self.parts if role in roles]
+
+    def one(self, role: str) -> Node | None:
+        """The first part with this role."""
+        return next((node for found, node in self.parts if found == role), None)
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """A node of the grammar that the walk is inside of, with what is known of it so far.
+
+    Attributes:
+        kind: The grammar's name of it.
+        role: The field that it is in, or empty.
+        start: First character.
+        end: One past the last character.
+        around: The grammar's name of the node around it.
+        parts: Its parts so far.
+        comments: First character and end of each comment directly in it.
+        operator: Its operator, where it has one.
+    """
+
+    kind: str
+    role: str
+    start: int
+    end: int
+    around: str
+    parts: list[Part] = field(default_factory=list)
+    comments: list[tuple[int, int]] = field(default_factory=list)
+    operator: str = ""
+
+    def node(self, kind: str = "") -> Node:
+        """The node under its name in Eclipse's tree, or under another."""
+        name = kind or tables().nodes.get(self.kind, self.kind)
+        return Node(name, self.start, self.end, self.parts, operator=self.operator)
+
+
+Shaped = Callable[[Frame, str], Node]
+"""A node's shape by its frame and the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Older:
+    """An older Java in the same tree: what it makes of newer constructs.
+
+    Attributes:
+        leaf: A leaf as it has it, and whether it can be parsed there.
+        is_unknown: Whether it cannot parse a node.
+        is_left_out: Whether a node is not in the tree at all.
+        is_empty: Whether a node is a leaf, whatever it holds.
+        shapes: Shapes of its own by the grammar's name of a node.
+    """
+
+    leaf: Callable[[Node, str], tuple[Node, bool]]
+    is_unknown: Callable[[Frame], bool]
+    is_left_out: Callable[[Frame], bool]
+    is_empty: Callable[[Frame], bool]
+    shapes: Mapping[str, Shaped]
+
+
+@dataclass(frozen=True, slots=True)
+class RelationTables:
+    """What `eclipse.toml` says of the grammar.
+
+    Attributes:
+        open: Grammar nodes whose children stand under the node around them.
+        comments: Grammar nodes that are comments.
+        leaves: Names in Eclipse's tree of grammar nodes that nothing stands under.
+        nodes: The same of other nodes.
+    """
+
+    open: frozenset[str]
+    comments: frozenset[str]
+    leaves: dict[str, str]
+    nodes: dict[str, str]
+
+
+@cache
+def tables() -> RelationTables:
+    """The tables of `eclipse.toml`, read once."""
+    data = read_table("sonde.papers.codesyntax.java", "eclipse")
+    leaves: dict[str, list[str]] = data["leaves"]
+    nodes: dict[str, list[str]] = data["nodes"]
+    return RelationTables(
+        open=frozenset(data["open"]),
+        comments=frozenset(data["comments"]),
+        leaves={kind: name for name, kinds in leaves.items() for kind in kinds},
+        nodes={kind: name for name, kinds in nodes.items() for kind in kinds},
+    )
+
+
+def several_types(frame: Frame, kind: str) -> Node | None:
+    """All types of a cast or of a caught exception as one node; None for a single one."""
+    types = [node for role, node in frame.parts if role == "type" or frame.kind == "catch_type"]
+    if len(types) < 2:
+        return None
+    return Node(kind, types[0].start, types[-1].end, [("type", node) for node in types])
+
+
+def is_switch_expression(frame: Frame) -> bool:
+    """Whether a node of the grammar is a ``switch`` that gives a value."""
+    return frame.kind == "switch_expression" and frame.around not in _HOLD_STATEMENTS
+
+
+_DECLARATIONS = frozenset(("MethodDeclaration", "FieldDeclaration", "TypeDeclaration", "Initializer"))
+
+
+_BODIES = frozenset(("class_body", "interface_body", "enum_body_declarations", "annotation_type_body"))
+
+
+_NAMES = frozenset(("SimpleName", "QualifiedName"))
+
+
+_PLAIN_TYPES = _NAMES | {"SimpleType"}
+
+
+_STRINGS = "strings"
+
+
+# Equal operators in a row whose operands stay two by two.
+_COMPARES = frozenset(("==", "!="))
+
+
+# With a minus before it such a literal is one number to Eclipse; it would be too large without.
+_SMALLEST = re.compile(r"(2147483648|9223372036854775808[lL])\Z")
+
+
+def shape(frame: Frame, text: str, older: Older | None) -> list[Part] | None:
+    """What a node of the grammar adds to the parts of the node around it.
+
+    Args:
+        frame: The node, whose parts have their shape already.
+        text: The text that was parsed.
+        older: An older Java that the tree is to be of.
+
+    Returns:
+        Parts with their roles; None where an older Java cannot parse the node.
+    """
+    if frame.kind == "receiver_parameter":
+        return []
+    if older and older.is_unknown(frame):
+        return None
+    if older and older.is_left_out(frame):
+        return []
+    if older and older.is_empty(frame):
+        return [(frame.role, Node("NullLiteral", frame.start, frame.end))]
+    if frame.kind in _BODIES or frame.kind == "block":
+        _documented(frame, text)
+    anonymous = frame.kind == "class_body" and frame.around in ("object_creation_expression", "enum_constant")
+    own = older.shapes.get(frame.kind) if older else None
+    if frame.kind in tables().open and not anonymous:
+        if own:
+            own(frame, text)
+        return _opened(frame)
+    special = own or _SHAPES.get(frame.kind)
+    node = special(frame, text) if special else frame.node("AnonymousClassDeclaration" if anonymous else "")
+    node.parts = [part for part in node.parts if part[1].kind not in ("Super", "Dimensions")]
+    if node.parts and node.parts[-1][1].reach == node.reach:
+        node.end = node.parts[-1][1].end
+    return [(frame.role, node)]
+
+
+def _opened(frame: Frame) -> list[Part]:
+    if frame.kind in _BODIES:
+        for _, node in frame.parts:
+            if node.kind == "Block":
+                node.kind = "Initializer"
+    role = "finally" if frame.kind == "finally_clause" else frame.role
+    return [(role or own, node) for own, node in frame.parts]
+
+
+def _documented(frame: Frame, text: str) -> None:
+    """Let declarations begin at the documentation comment before them."""
+    reached = frame.start
+    for _, node in frame.parts:
+        if node.kind in _DECLARATIONS or (node.kind == "Block" and frame.kind != "block"):
+            before = [start for start, end in frame.comments if reached <= start and end <= node.start]
+            documenting = [start for start in before if _is_documentation(text, start)]
+            if documenting:
+                node.start = documenting[-1]
+        reached = node.end
+
+
+def _is_documentation(text: str, start: int) -> bool:
+    return text.startswith("/**", start) and not text.startswith("/**/", start)
+
+
+def _with_condition(frame: Frame, text: str) -> Node:
+    """A statement whose condition stands in brackets, which are no node."""
+    frame.parts = [
+        ("condition", node.parts[-1][1])
+        if node.kind == "ParenthesizedExpression" and role in ("condition", "") and node.parts
+        else (role, node)
+        for role, node in frame.parts
+    ]
+    return frame.node("SwitchExpression" if is_switch_expression(frame) else "")
+
+
+def _labelled(frame: Frame, text: str) -> Node:
+    frame.parts = [(role, node) for role, (_, node) in zip(("label", "body"), frame.parts, strict=False)]
+    return frame.node()
+
+
+def _local_variables(frame: Frame, text: str) -> Node:
+    if frame.role != "init" or not frame.parts:
+        return frame.node()
+    # In the head of a `for` it is an expression, without the semicolon.
+    frame.end = frame.parts[-1][1].end
+    return frame.node("VariableDeclarationExpression")
+
+
+def _enhanced_for(frame: Frame, text: str) -> Node:
+    kept = [part for part in frame.parts if part[0] in ("value", "body")]
+    declared = [part for part in frame.parts if part[0] not in ("value", "body")]
+    if declared:
+        start, end = declared[0][1].start, declared[-1][1].end
+        declared = [part for part in declared if part[1].kind != "Dimensions"]
+        kept.insert(0, ("variable", Node("SingleVariableDeclaration", start, end, declared)))
+    frame.parts = kept
+    return frame.node()
+
+
+def _variable_arguments(frame: Frame, text: str) -> Node:
+    frame.parts = [
+        inner
+        for role, node in frame.parts
+        for inner in (node.parts if node.kind == "VariableDeclarationFragment" else [(role, node)])
+    ]
+    return frame.node()
+
+
+def _resource(frame: Frame, text: str) -> Node:
+    declared = [part for part in frame.parts if part[0] not in ("name", "value")]
+    inner = [part for part in frame.parts if part[0] in ("name", "value")]
+    if not inner:
+        return frame.parts[0][1] if len(frame.parts) == 1 else frame.node()
+    fragment = Node("VariableDeclarationFragment", inner[0][1].start, frame.end, inner)
+    frame.parts = [*declared, ("declarator", fragment)]
+    return frame.node()
+
+
+def _field_access(frame: Frame, text: str) -> Node:
+    """`a.b`: a name where its first part is one, else an access to a field."""
+    kinds = [node.kind for _, node in frame.parts]
+    if "Super" in kinds:
+        return frame.node("SuperFieldAccess")
+    if kinds[-1:] == ["ThisExpression"]:
+        frame.parts = frame.parts[:-1]
+        return frame.node("ThisExpression")
+    return frame.node("QualifiedName" if kinds and kinds[0] in _NAMES else "FieldAccess")
+
+
+def _scoped_type(frame: Frame, text: str) -> Node:
+    plain = all(node.kind in _PLAIN_TYPES for _, node in frame.parts)
+    return frame.node("QualifiedName" if plain else "QualifiedType")
+
+
+def _invocation(frame: Frame, text: str) -> Node:
+    is_super = any(node.kind == "Super" for _, node in frame.parts)
+    return frame.node("SuperMethodInvocation" if is_super else "")
+
+
+def _constructor_invocation(frame: Frame, text: str) -> Node:
+    frame.parts = [part for part in frame.parts if part[0] != "constructor"]
+    return frame.node()
+
+
+def _array_creation(frame: Frame, text: str) -> Node:
+    """`new int[a][] {..}`: the type takes in the brackets, whose sizes are parts beside it."""
+    sizes = [node for role, node in frame.parts if role == "dimensions"]
+    rest = [part for part in frame.parts if part[0] != "dimensions"]
+    typed = [(place, part) for place, part in enumerate(rest) if part[0] == "type"]
+    if typed:
+        place, (_, element) = typed[0]
+        end = sizes[-1].end if sizes else element.end
+        rest[place] = ("type", Node("ArrayType", element.start, end, [("element", element)]))
+        rest[place + 1 : place + 1] = [part for size in sizes for part in size.parts]
+    frame.parts = rest
+    return frame.node()
+
+
+def _cast(frame: Frame, text: str) -> Node:
+    joined = several_types(frame, "IntersectionType")
+    if joined:
+        frame.parts = [("type", joined), *(part for part in frame.parts if part[0] != "type")]
+    return frame.node()
+
+
+def _caught(frame: Frame, text: str) -> Node:
+    return frame.parts[0][1] if len(frame.parts) == 1 else frame.node()
+
+
+def _negated(frame: Frame, text: str) -> Node:
+    operand = frame.parts[-1][1] if frame.parts else None
+    negated = operand is not None and operand.kind == "NumberLiteral" and frame.operator == "-"
+    if operand is not None and negated and _SMALLEST.match(text[operand.start : operand.end]):
+        frame.parts = []
+        return frame.node("NumberLiteral")
+    return frame.node()
+
+
+def _infix(frame: Frame, text: str) -> Node:
+    """An operation; one with equal operators all along its left side has all their operands as its parts.
+
+    That is off as soon as an operand on the way is an operation itself. String literals that follow each
+    other are one node first, which is an operand like any other except directly on the left.
+    """
+    node = frame.node()
+    operands = [part for _, part in frame.parts]
+    if len(operands) != 2:
+        return node
+    left, right = operands
+    if frame.operator == "+" and right.kind == "StringLiteral" and _is_strings(left):
+        node.operator = _STRINGS
+        shown = node.chain = [*(left.chain or [left]), right]
+    elif left.kind != "InfixExpression" or left.operator == _STRINGS:
+        node.chain = operands
+        shown = [*left.chain, right] if left.operator == _STRINGS and frame.operator == "+" else operands
+    else:
+        if (
+            left.operator == frame.operator not in _COMPARES
+            and left.chain
+            and not _is_operation(left.chain[-1])
+        ):
+            node.chain = [*left.chain, right]
+        shown = node.chain or operands
+    roles = ["left", "right", *["further"] * (len(shown) - 2)]
+    node.parts = list(zip(roles, shown, strict=True))
+    return node
+
+
+def _is_strings(node: Node) -> bool:
+    return node.kind == "StringLiteral" or (node.kind == "InfixExpression" and node.operator == _STRINGS)
+
+
+def _is_operation(node: Node) -> bool:
+    return node.kind == "InfixExpression" and node.operator != _STRINGS
+
+
+_SHAPES: dict[str, Callable[[Frame, str], Node]] = {
+    **dict.fromkeys(
+        ("if_statement", "while_statement", "do_statement", "switch_expression"), _with_condition
+    ),
+    "synchronized_statement": _with_condition,
+    "labeled_statement": _labelled,
+    "local_variable_declaration": _local_variables,
+    "enhanced_for_statement": _enhanced_for,
+    "spread_parameter": _variable_arguments,
+    "resource": _resource,
+    "field_access": _field_access,
+    "scoped_type_identifier": _scoped_type,
+    "method_invocation": _invocation,
+    "explicit_constructor_invocation": _constructor_invocation,
+    "array_creation_expression": _array_creation,
+    "cast_expression": _cast,
+    "catch_type": _caught,
+    "unary_expression": _negated,
+    "binary_expression": _infix,
+}
+
 
 _STATEMENTS = frozenset(("block", "constructor_body", "switch_block_statement_group", "labeled_statement"))
+
+
 _STATEMENT_ROLES = frozenset(("body", "consequence", "alternative"))
 
 
@@ -115,3 +514,129 @@ def _empty_body(method: Node) -> None:
     for role, node in method.parts:
         if role == "body":
             node.parts.clear()
+
+
+_NEW_NUMBER = re.compile(r"0[bB]|.*_|0[xX].*[pP]", re.DOTALL)
+
+
+# What Java 1.3 cannot parse, what Eclipse's level JLS3 leaves out, and what is an empty leaf to it.
+_UNKNOWN = frozenset(
+    (
+        *("enum_declaration", "record_declaration", "annotation_type_declaration"),
+        *("template_expression", "type_pattern", "guard"),
+    )
+)
+
+
+_NAMES_ONCE = {"assert_statement": "assert", "yield_statement": "yield"}
+
+
+_LEFT_OUT = frozenset(("resource_specification",))
+
+
+_EMPTY = frozenset(("lambda_expression", "method_reference"))
+
+
+def old_leaf(leaf: Node, text: str) -> tuple[Node, bool]:
+    """A leaf as Java 1.3 has it, and whether it can be parsed there."""
+    written = text[leaf.start : leaf.end]
+    if leaf.kind == "NumberLiteral":
+        return leaf, not _NEW_NUMBER.match(written)
+    if leaf.kind != "StringLiteral":
+        return leaf, True
+    if written.startswith('"""'):
+        return Node("NullLiteral", leaf.start, leaf.end), True
+    return leaf, "\n" not in written and "\r" not in written
+
+
+def is_unknown(frame: Frame) -> bool:
+    """Whether Java 1.3 cannot parse a node. There, ``assert`` and ``yield`` are names, see `_named`."""
+    if frame.kind in _NAMES_ONCE:
+        kinds = [node.kind for _, node in frame.parts]
+        return kinds not in (["ParenthesizedExpression"], ["SimpleName"])
+    return frame.kind in _UNKNOWN or (frame.kind == "pattern" and frame.around == "switch_label")
+
+
+def is_left_out(frame: Frame) -> bool:
+    """Whether a node of the grammar is not in the tree at all."""
+    return frame.kind in _LEFT_OUT or (frame.kind == "interface_declaration" and frame.around == "block")
+
+
+def is_empty(frame: Frame) -> bool:
+    """Whether a node of the grammar is a leaf, whatever it holds."""
+    return frame.kind in _EMPTY or is_switch_expression(frame)
+
+
+def _named(frame: Frame, text: str) -> Node:
+    """`assert (x);` is a call of `assert`, and `assert x;` declares a variable of that type."""
+    name = Node("SimpleName", frame.start, frame.start + len(_NAMES_ONCE[frame.kind]))
+    follows = frame.parts[0][1]
+    if follows.kind == "SimpleName":
+        frame.parts = [("type", name), ("declarator", follows)]
+        return frame.node("VariableDeclarationStatement")
+    inner = [("arguments", node) for _, node in follows.parts]
+    call = Node("MethodInvocation", frame.start, follows.end, [("name", name), *inner])
+    frame.parts = [("", call)]
+    return frame.node("ExpressionStatement")
+
+
+def _instanceof(frame: Frame, text: str) -> Node:
+    """A pattern's name is not there, and ends nothing."""
+    frame.parts = [(role, node) for role, (_, node) in zip(("left", "right"), frame.parts, strict=False)]
+    node = frame.node()
+    node.end = frame.parts[-1][1].end
+    return node
+
+
+def _record_pattern(frame: Frame, text: str) -> Node:
+    return frame.parts[0][1]
+
+
+def _case(frame: Frame, text: str) -> Node:
+    frame.parts = frame.parts[:1]
+    return frame.node()
+
+
+def _rule(frame: Frame, text: str) -> Node:
+    """`case 1 -> f();`: a statement, but no longer which."""
+    frame.parts = [
+        (role, Node("EmptyStatement", node.start, node.end) if node.kind == "ExpressionStatement" else node)
+        for role, node in frame.parts
+    ]
+    return frame.node()
+
+
+def _caught_before_java_7(frame: Frame, text: str) -> Node:
+    joined = several_types(frame, "SimpleType")
+    if joined is None:
+        return frame.parts[0][1]
+    joined.parts = joined.parts[:1]
+    return joined
+
+
+def _cast_before_java_8(frame: Frame, text: str) -> Node:
+    joined = several_types(frame, "SimpleType")
+    if joined:
+        joined.parts = joined.parts[:1]
+        frame.parts = [("type", joined), *(part for part in frame.parts if part[0] != "type")]
+    return frame.node()
+
+
+def _annotated_type(frame: Frame, text: str) -> Node:
+    frame.parts = [part for part in frame.parts if part[1].kind != "Annotation"]
+    return frame.node()
+
+
+OLD_SHAPES: Mapping[str, Shaped] = {
+    **dict.fromkeys(_NAMES_ONCE, _named),
+    "instanceof_expression": _instanceof,
+    "record_pattern": _record_pattern,
+    "switch_label": _case,
+    "switch_rule": _rule,
+    "catch_type": _caught_before_java_7,
+    "cast_expression": _cast_before_java_8,
+    "annotated_type": _annotated_type,
+}
+
+
+JAVA_1_3 = Older(old_leaf, is_unknown, is_left_out, is_empty, OLD_SHAPES)

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Set
 
 from sonde.languages._relations import LONE_RETURN, Delimiters, Related, Words, lone_returns, plain_words
 from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.papers._tokenize import Scan, scan
 from sonde.papers.codesyntax.python.labels import edges, parsed
-from sonde.papers.codesyntax.python.places import Places
-from sonde.papers.codesyntax.python.quirks import QUIRKS
+from sonde.papers.codesyntax.python.words import QUIRKS, Places
+from sonde.papers.python_tokens import Scan, scan
 
 
 class PublishedPythonEdges:

@@ -1,0 +1,244 @@
+r"""Java's words as CodeSyntax and CuBERT count them: the tokens of javalang 0.13.0, with their characters.
+
+Comments and blanks are no words, ``>>`` is two (it may close type arguments). javalang knows neither text
+blocks nor the escape ``\s``: the first fall apart into strings, the second is an error.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from itertools import accumulate
+
+_SEPARATORS = frozenset("(){}[];,.")
+
+
+_OPERATORS = frozenset(
+    (
+        *(">>>=", ">>=", "<<=", "%=", "^=", "|=", "&=", "/=", "*=", "-=", "+=", "<<", "--", "++", "||"),
+        *("&&", "!=", ">=", "<=", "==", "%", "^", "|", "&", "/", "*", "-", "+", ":", "?", "~", "!", "<"),
+        *(">", "=", "...", "->", "::"),
+    )
+)
+
+
+_LONGEST = 4
+
+
+_IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+
+
+_PLAIN_STRING = re.compile(r"""(["'])(?:(?!\1)[^\\]|\\[btnfru"'\\])*\1""")
+
+
+_TEXT_BLOCK = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*"""', re.DOTALL)
+
+
+_START = frozenset(("Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Pc", "Sc"))
+
+
+_PART = _START | {"Mc", "Mn", "Nd"}
+
+
+_DECIMAL, _HEXADECIMAL, _BINARY, _OCTAL = "0123456789", "0123456789abcdefABCDEF", "01", "01234567"
+
+
+_EASY_ESCAPES = "btnfru\"'\\"
+
+
+class LexerError(ValueError):
+    """A text that has no words in Java."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One token: its characters in the text, and its value, in which an escape is what it stands for."""
+
+    value: str
+    start: int
+    end: int
+
+
+def lex(text: str, *, text_blocks: bool = False) -> list[Word]:
+    """The words of a text.
+
+    Args:
+        text: Any text.
+        text_blocks: Take a text block for one word and every escape for one; javalang does not.
+
+    Raises:
+        LexerError: A character, string, comment or number that is none in Java.
+    """
+    decoded, origin = _unescape(text)
+    words: list[Word] = []
+    at, size = 0, len(decoded)
+    while at < size:
+        character = decoded[at]
+        if character.isspace():
+            at += 1
+            continue
+        pair = decoded[at : at + 2]
+        if pair in ("//", "/*"):
+            at = _comment_end(decoded, at, pair)
+            continue
+        end = _word_end(decoded, at, character, pair, text_blocks)
+        first, beyond = (at, end) if origin is None else (origin[at], origin[end])
+        words.append(Word(decoded[at:end], first, beyond))
+        at = end
+    return words
+
+
+def begins_name(character: str) -> bool:
+    """Whether a word that begins so is a name or a keyword."""
+    return unicodedata.category(character) in _START
+
+
+def _comment_end(text: str, at: int, opening: str) -> int:
+    closing = "\n" if opening == "//" else "*/"
+    found = text.find(closing, at + 2)
+    if found >= 0:
+        return found + len(closing)
+    if opening == "/*":
+        raise LexerError("a comment is not closed")
+    return len(text)
+
+
+def _word_end(text: str, at: int, character: str, pair: str, text_blocks: bool) -> int:
+    if pair == ".." and text.startswith("...", at):
+        return at + 3
+    if character == "@":
+        return at + 1
+    if character == "." and pair[1:].isdigit():
+        return _decimal_end(text, at)
+    if character in _SEPARATORS:
+        return at + 1
+    if character in "\"'":
+        return _string_end(text, at, character, text_blocks)
+    if character in _DECIMAL:
+        return _number_end(text, at, pair)
+    if begins_name(character):
+        return _identifier_end(text, at)
+    for length in range(min(len(text) - at, _LONGEST), 0, -1):
+        if text[at : at + length] in _OPERATORS:
+            return at + length
+    raise LexerError("a character is in no word")
+
+
+def _identifier_end(text: str, at: int) -> int:
+    plain = _IDENTIFIER.match(text, at)
+    end = plain.end() if plain else at + 1
+    while end < len(text) and unicodedata.category(text[end]) in _PART:
+        end += 1
+    return end
+
+
+def _string_end(text: str, at: int, delimiter: str, text_blocks: bool) -> int:
+    block = _TEXT_BLOCK.match(text, at) if text_blocks else None
+    found = block or _PLAIN_STRING.match(text, at)
+    if found:
+        return found.end()
+    # Octal escapes: javalang's own states, which are not quite Java's.
+    state, end = 0, at + 1
+    while end < len(text):
+        character = text[end]
+        if state == 1:
+            if character in _EASY_ESCAPES or (text_blocks and character not in _OCTAL):
+                state = 0
+            elif character in _OCTAL:
+                state = 2 if character in "0123" else 3
+            else:
+                raise LexerError("an escape is none")
+        elif character == "\\":
+            state = 1
+        elif character == delimiter:
+            return end + 1
+        elif state == 2 and character in _OCTAL:
+            state = 3
+        elif state == 3:
+            state = 0
+        end += 1
+    raise LexerError("a string is not closed")
+
+
+def _digits_end(text: str, at: int, digits: str) -> int:
+    skipped, character = 0, ""
+    while at + skipped < len(text):
+        character = text[at + skipped]
+        if character in digits:
+            at += 1 + skipped
+            skipped = 0
+        elif character == "_":
+            skipped += 1
+        else:
+            break
+    return at + 1 if character and character in "lL" else at
+
+
+def _number_end(text: str, at: int, pair: str) -> int:
+    if pair in ("0x", "0X"):
+        return _hexadecimal_end(text, at)
+    if pair in ("0b", "0B"):
+        return _digits_end(text, at + 2, _BINARY)
+    if pair[0] == "0" and pair[1:] and pair[1:] in _OCTAL:
+        return _digits_end(text, at + 1, _OCTAL)
+    return _decimal_end(text, at)
+
+
+def _decimal_end(text: str, at: int) -> int:
+    end = _digits_end(text, at, _DECIMAL)
+    if text[end : end + 1] == ".":
+        end = _digits_end(text, end + 1, _DECIMAL)
+    if text[end : end + 1] in ("e", "E"):
+        end = _digits_end(text, _past_sign(text, end + 1), _DECIMAL)
+    return end + 1 if text[end : end + 1] in tuple("fFdD") else end
+
+
+def _hexadecimal_end(text: str, at: int) -> int:
+    end = _digits_end(text, at + 2, _HEXADECIMAL)
+    if text[end : end + 1] not in tuple(".pP"):
+        return end
+    if text[end] == ".":
+        end = _digits_end(text, end + 1, _HEXADECIMAL)
+    if text[end : end + 1] not in ("p", "P"):
+        raise LexerError("a hexadecimal number with a point has no exponent")
+    end = _digits_end(text, _past_sign(text, end + 1), _DECIMAL)
+    return end + 1 if text[end : end + 1] in tuple("fFdD") else end
+
+
+def _past_sign(text: str, at: int) -> int:
+    return at + 1 if text[at : at + 1] in ("-", "+") else at
+
+
+def _unescape(text: str) -> tuple[str, list[int] | None]:
+    r"""The text without its ``\uXXXX``, and for each of its characters (and its end) the one in the text."""
+    if "\\u" not in text:
+        return text, None
+    pieces: list[str] = []
+    steps: list[int] = []
+    at, size = 0, len(text)
+    while at < size:
+        if text[at] == "\\" and text[at + 1 : at + 2] == "u":
+            step, piece = _escape(text, at)
+            steps.append(step)
+        else:
+            # What follows another backslash is taken with it: the second half of two is no escape.
+            piece = text[at : at + 2] if text[at] == "\\" else text[at]
+            step = len(piece)
+            steps.extend([1] * step)
+        pieces.append(piece)
+        at += step
+    return "".join(pieces), [0, *accumulate(steps)]
+
+
+def _escape(text: str, at: int) -> tuple[int, str]:
+    digits = at + 1
+    while text[digits : digits + 1] == "u":
+        digits += 1
+    try:
+        code = int(text[digits : digits + 4], 16)
+    except ValueError:
+        raise LexerError("an escape is none") from None
+    if not 0 <= code <= 0xFFFF:
+        raise LexerError("an escape is none")
+    return min(digits + 4, len(text)) - at, chr(code)

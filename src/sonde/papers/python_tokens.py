@@ -1,0 +1,254 @@
+"""Python's words as `tokenize` gives them in Python 3.8 to 3.11, whichever interpreter runs this.
+
+CodeSyntax and CuBERT count in those words. From Python 3.12 on the module takes f-strings apart and refuses
+half a program, so the rules are written out here: every string is one word, indents, newlines and comments
+are words, the ends of blocks, of a last line without a newline and of the text are empty words, a character
+that begins no word is a word of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+_PREFIX = "(?i:rb|br|fr|rf|b|r|u|f)?"
+
+
+_DIGITS = "[0-9](?:_?[0-9])*"
+
+
+_EXPONENT = f"[eE][-+]?{_DIGITS}"
+
+
+_FLOAT = rf"(?:(?:{_DIGITS}\.(?:{_DIGITS})?|\.{_DIGITS})(?:{_EXPONENT})?|{_DIGITS}{_EXPONENT})"
+
+
+_INTEGER = "0[xX](?:_?[0-9a-fA-F])+|0[bB](?:_?[01])+|0[oO](?:_?[0-7])+|0(?:_?0)*|[1-9](?:_?[0-9])*"
+
+
+_NUMBER = f"{_DIGITS}[jJ]|{_FLOAT}[jJ]?|{_INTEGER}"
+
+
+_OPERATOR = (
+    r"\.\.\.|\*\*=|//=|<<=|>>=|->|:=|!=|==|<=|>=|\*\*|//|<<|>>|[-+*/%&|^@]=|"
+    r"(?P<open>[(\[{])|(?P<close>[)\]}])|[-+*/%&|^~@<>=.,:;]"
+)
+
+
+_ESCAPED = r"\\(?:\r\n|(?s:.))"
+
+
+_ONE_LINE = rf"'[^\n'\\]*(?:{_ESCAPED}[^\n'\\]*)*'" + "|" + rf'"[^\n"\\]*(?:{_ESCAPED}[^\n"\\]*)*"'
+
+
+_SEVERAL_LINES = (
+    r"'''[^'\\]*(?:(?:\\(?s:.)|'(?!''))[^'\\]*)*'''" + "|" + r'"""[^"\\]*(?:(?:\\(?s:.)|"(?!""))[^"\\]*)*"""'
+)
+
+
+# The first line of a string that a backslash continues, and what a further line has to hold to end it.
+_BROKEN = r"'[^\n'\\]*(?:\\.[^\n'\\]*)*\\\r?\n" + "|" + r'"[^\n"\\]*(?:\\.[^\n"\\]*)*\\\r?\n'
+
+
+_CLOSING = {
+    "'": re.compile(r"[^'\\]*(?:\\.[^'\\]*)*'"),
+    '"': re.compile(r'[^"\\]*(?:\\.[^"\\]*)*"'),
+}
+
+
+# In the order in which `tokenize` tries them: three quotes before an empty string, numbers before the dot.
+_WORD = re.compile(
+    rf"[ \f\t]*(?:(?P<join>\\\r?\n)|(?P<end>\Z)|(?P<comment>\#[^\r\n]*)"
+    rf"|(?P<string>{_PREFIX}(?:{_SEVERAL_LINES}))|(?P<unclosed>{_PREFIX}(?:'''|\"\"\"))"
+    rf"|(?P<number>{_NUMBER})|(?P<newline>\r?\n)|(?P<operator>{_OPERATOR})"
+    rf"|(?P<short>{_PREFIX}(?:{_ONE_LINE}))|(?P<broken>{_PREFIX}(?:{_BROKEN}))|(?P<name>\w+))"
+)
+
+
+_MARGIN = re.compile(r"[ \f\t]*")
+
+
+@dataclass(slots=True)
+class Scan:
+    """The words of a text, one entry a word.
+
+    Attributes:
+        surface: The words.
+        start: First character.
+        end: One past the last character.
+        depth: How many brackets are open before the word.
+        kind: What `tokenize` calls each word: ``NAME``, ``NUMBER``, ``STRING``, ``OP``, ``COMMENT``,
+            ``NEWLINE``, ``NL``, ``INDENT``, ``DEDENT``, ``ENDMARKER`` or ``ERRORTOKEN``.
+        whole: Whether the text was read to its end; else the words are those before the fault.
+    """
+
+    surface: list[str] = field(default_factory=list)
+    start: list[int] = field(default_factory=list)
+    end: list[int] = field(default_factory=list)
+    depth: list[int] = field(default_factory=list)
+    kind: list[str] = field(default_factory=list)
+    whole: bool = True
+
+    def add(self, surface: str, start: int, kind: str, depth: int = 0) -> None:
+        """Append a word."""
+        self.surface.append(surface)
+        self.start.append(start)
+        self.end.append(start + len(surface))
+        self.depth.append(depth)
+        self.kind.append(kind)
+
+
+def width(margin: str) -> int:
+    """The column that a line begins in: tabs go to the next multiple of eight, form feeds back to zero."""
+    column = 0
+    for character in margin:
+        column = {" ": column + 1, "\t": (column // 8 + 1) * 8}.get(character, 0)
+    return column
+
+
+def scan(text: str, *, depth: int = 0, fresh: bool = True, most: int = sys.maxsize) -> Scan:
+    r"""The words of a text; what cannot be read further ends the list, and ``whole`` is false.
+
+    Args:
+        text: The text.
+        depth: How many brackets are open before it.
+        fresh: Whether it begins at the beginning of a line.
+        most: Words after which no more is read; there may be a few more.
+
+    >>> scan("if x:\n  f(1)").surface
+    ['if', 'x', ':', '\n', '  ', 'f', '(', '1', ')', '', '', '']
+    """
+    words = Scan()
+    indents = [0]
+    position = 0
+    while position < len(text):
+        if len(words.surface) >= most:
+            words.whole = False
+            return words
+        if fresh:
+            margin = _MARGIN.match(text, position)
+            assert margin is not None
+            begin = margin.end()
+            if begin == len(text):
+                break
+            if text[begin] in "#\r\n":
+                position = _blank_line(words, text, begin)
+                continue
+            if not _indent(words, indents, text[position:begin], begin):
+                words.whole = False
+                return words
+            position, fresh = begin, False
+        found = _WORD.match(text, position)
+        if found is None:
+            words.add(text[position], position, "ERRORTOKEN", depth)
+            position += 1
+            continue
+        kind = found.lastgroup
+        position = found.end()
+        if kind == "join":
+            # A backslash at the end of everything joins nothing.
+            words.whole = position < len(text)
+        elif kind == "unclosed":
+            words.whole = False
+        elif kind == "broken":
+            position, closed = _continued(text, found.start(kind), position)
+            words.whole = position > 0
+            if words.whole:
+                begin = found.start(kind)
+                words.add(text[begin:position], begin, "STRING" if closed else "ERRORTOKEN", depth)
+                fresh = not closed and depth == 0
+        elif kind is not None and kind != "end":
+            begin = found.start(kind)
+            words.add(text[begin:position], begin, _kind(kind, text[begin], depth), depth)
+            if kind == "newline":
+                fresh = depth == 0
+            elif kind == "operator":
+                depth += (found["open"] is not None) - (found["close"] is not None)
+        if not words.whole:
+            return words
+    if depth != 0:
+        words.whole = False
+        return words
+    _finish(words, indents, text)
+    return words
+
+
+_KINDS = {"comment": "COMMENT", "string": "STRING", "short": "STRING", "number": "NUMBER", "operator": "OP"}
+
+
+def _kind(group: str, initial: str, depth: int) -> str:
+    if group == "newline":
+        return "NL" if depth > 0 else "NEWLINE"
+    if group == "name":
+        # Digits of other scripts match as words and begin no name: what is left over is an operator.
+        return "NAME" if initial.isidentifier() else "OP"
+    return _KINDS[group]
+
+
+def _continued(text: str, begin: int, position: int) -> tuple[int, bool]:
+    """The end of a string whose first line a backslash continues, and whether its quote is closed there.
+
+    A line that neither closes it nor is continued ends it as an error; 0 where the text ends first.
+    """
+    quote = text[begin:position].lstrip("bBrRuUfF")[0]
+    while position < len(text):
+        beyond = text.find("\n", position) + 1 or len(text)
+        line = text[position:beyond]
+        closed = _CLOSING[quote].match(line)
+        if closed:
+            return position + closed.end(), True
+        if not line.endswith(("\\\n", "\\\r\n")):
+            return beyond, False
+        position = beyond
+    return 0, False
+
+
+def _blank_line(words: Scan, text: str, begin: int) -> int:
+    """A line without code: its comment and its newline, which is empty where the text ends; the next line."""
+    beyond = text.find("\n", begin) + 1 or len(text)
+    if text[begin] == "#":
+        comment = text[begin:beyond].rstrip("\r\n")
+        words.add(comment, begin, "COMMENT")
+        begin += len(comment)
+    words.add(text[begin:beyond], begin, "NL")
+    return beyond
+
+
+def _indent(words: Scan, indents: list[int], margin: str, begin: int) -> bool:
+    """Open or close blocks as a line's margin says; false for a margin that closes none of them."""
+    column = width(margin)
+    if column > indents[-1]:
+        indents.append(column)
+        words.add(margin, begin - len(margin), "INDENT")
+    while column < indents[-1]:
+        if column not in indents:
+            return False
+        indents.pop()
+        words.add("", begin, "DEDENT")
+    return True
+
+
+def _finish(words: Scan, indents: list[int], text: str) -> None:
+    """The empty words at the end of a text."""
+    line = text[text.rfind("\n") + 1 :]
+    # `tokenize` leaves the newline out where the last line looks like a comment, or is blank.
+    if line.strip(" \f\t") and line[-1] != "\r" and not line.strip().startswith("#"):
+        words.add("", len(text), "NEWLINE")
+    for _ in indents[1:]:
+        words.add("", len(text), "DEDENT")
+    words.add("", len(text), "ENDMARKER")
+
+
+def matching(words: Sequence[str], other: Sequence[str], begin: int = 0) -> int:
+    """How many words two lists have in common, the first from one of its words on.
+
+    >>> matching(["f", "(", "x"], ["f", "(", "y"])
+    2
+    >>> matching(["f", "(", "x"], ["(", "x", ")"], 1)
+    2
+    """
+    # Asked for every node of a line: a slice of all words that follow would be quadratic.
+    most = max(min(len(words) - begin, len(other)), 0)
+    return next((count for count in range(most) if words[begin + count] != other[count]), most)

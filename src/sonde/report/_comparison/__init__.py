@@ -1,1 +1,0 @@
-"""The page of a comparison: what got better, what got worse, where no difference was found."""

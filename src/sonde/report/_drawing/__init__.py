@@ -1,1 +1,0 @@
-"""Charts and drawings: their parts, colours and files."""

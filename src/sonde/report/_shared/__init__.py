@@ -1,1 +1,0 @@
-"""What the sections of all lenses share: the run as they read it, their protocol, their numbers."""

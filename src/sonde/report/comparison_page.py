@@ -1,0 +1,532 @@
+"""``comparison.html``: a comparison as one file that needs no network, from its finished files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import polars as pl
+from markupsafe import Markup
+
+from sonde.base.errors import InputError
+from sonde.report.charts import differences as difference_chart
+from sonde.report.charts import specification
+from sonde.report.export import page_spec, themes, vega_runtime
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.text import bibtex, cleaned
+from sonde.report.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, asset, css_variables, templates
+from sonde.results.changes import changed, counts, in_sentence, overview, scale_of, table, unit_of, with_words
+from sonde.results.columns import scan_files
+from sonde.results.dimensions import SELECTION, dimension, dimensions_named
+from sonde.results.formats import COUNT, Count, Number, counted
+from sonde.results.series import crossings
+from sonde.results.tables import Column, Table
+from sonde.results.words import plain_words
+from sonde.store.receipts import write_with_receipt
+from sonde.store.rundir import RunDirectory, slug
+from sonde.version import __version__
+
+CHARTED = 24
+"""Differences that a chart shows of one lens, the strongest first."""
+
+
+_NOTHING = 8
+"""Differences that are charted where none is a finding."""
+
+
+_AROUND = 32
+"""Characters shown on either side of a place."""
+
+
+_ONE_WAY = ("better", "worse", "higher", "lower")
+"""Outcomes that are findings."""
+
+
+CITED = ("benjamini1995",)
+"""What the pages of comparisons cite."""
+
+
+TABLE_ROWS = 1000
+"""Rows that a table of the page holds; ``comparison.parquet`` has all of them."""
+
+
+CAPTION = (
+    "Each dot is a difference on the same items: the model's number minus that of the model it is held "
+    "against, with its 95 % interval; what is hard for both drops out. Hollow dots rest on too little for a "
+    "verdict. A number is called better or worse where its p-value, adjusted over all that is compared, is "
+    "below 0.05 and the difference is as large as matters."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadComparison:
+    """What the sections of a comparison are made from.
+
+    Attributes:
+        differences: The rows of ``comparison.parquet``.
+        comparisons: What ``comparison.json`` says of each pair of models.
+        of: Key of the scores of the run whose models are compared; empty where runs are.
+        moved: The rows of ``moved.parquet``; None where no lens says how likely a place is.
+        series: The rows of ``series.parquet``; None where no checkpoints of a training are compared.
+    """
+
+    differences: pl.DataFrame
+    comparisons: Sequence[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+    of: str = ""
+    moved: pl.DataFrame | None = None
+    series: pl.DataFrame | None = None
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several pairs of models."""
+        return len(self.comparisons) > 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonSection:
+    """One section: its heading, how it is read, and its figure."""
+
+    name: str
+    title: str
+    caption: str
+    figure: Figure
+
+
+def parts(compared: ReadComparison) -> list[ComparisonSection]:
+    """The sections, in the order of the page."""
+    rows = with_words(compared.differences)
+    found = [_first(compared, rows)]
+    for (lens,), part in rows.group_by("lens", maintain_order=True):
+        for (model,), own in part.group_by("model", maintain_order=True):
+            found.append(_of_lens(str(lens), str(model) if compared.several else "", own))
+    if compared.moved is not None and compared.moved.height:
+        found += _moved(compared.moved, several=compared.several)
+    if unpaired := list(_unpaired(compared)):
+        found.append(_alone(unpaired))
+    return found
+
+
+def sentences(compared: ReadComparison) -> Iterator[str]:
+    """What each pair of models and lens comes to, one line each."""
+    for row in counts(compared.differences):
+        of = f"{plain_words(row['model'])}, " if compared.several else ""
+        yield f"{of}{plain_words(row['lens'])}: {in_sentence(row)}"
+
+
+def _first(compared: ReadComparison, rows: pl.DataFrame) -> ComparisonSection:
+    best = overview(rows)
+    return ComparisonSection(
+        name="compared_overview",
+        title="What changed",
+        caption="For each lens and task the number that is over the most, on the same items for both models.",
+        figure=Figure(
+            answer="\n".join(sentences(compared)),
+            charts=list(_charts("compared_overview", best, several=compared.several)),
+            table=table(counted(best.height, "number"), best, several=compared.several),
+        ),
+    )
+
+
+def _of_lens(lens: str, model: str, rows: pl.DataFrame) -> ComparisonSection:
+    """What changed of one lens, for one model where there are several."""
+    name = f"compared_{lens}_{model}" if model else f"compared_{lens}"
+    about = f"{plain_words(lens).capitalize()}{f' of {plain_words(model)}' if model else ''}"
+    strongest = pl.concat([changed(rows, name) for name in _ONE_WAY])
+    shown = strongest.sort("strength", descending=True, nulls_last=True, maintain_order=True)
+    rest = pl.concat([changed(rows, name) for name in ("slight", "undecided", "alike")])
+    every = pl.concat([shown, rest])
+    kept = (
+        counted(every.height, "number")
+        if every.height <= TABLE_ROWS
+        else (f"The first {TABLE_ROWS:,} of {every.height:,} numbers; comparison.parquet has all of them")
+    )
+    charted = shown.head(CHARTED) if shown.height else rest.head(_NOTHING)
+    return ComparisonSection(
+        name=slug(name),
+        title=f"{about}: what got better and what got worse",
+        caption=CAPTION,
+        figure=Figure(
+            answer="" if shown.height else _nothing_found(rows),
+            charts=list(_charts(name, charted, several=False)),
+            table=table(kept, every.head(TABLE_ROWS), several=False),
+        ),
+    )
+
+
+def _nothing_found(rows: pl.DataFrame) -> str:
+    """Say of a lens without a difference that matters what was found, and of how much too little is known."""
+    open_ones = rows.filter(pl.col("why") != "")
+    told, slight = rows.height - open_ones.height, rows.filter(pl.col("outcome") == "slight").height
+    if not told:
+        why = open_ones["why"].mode().sort()[0]
+        return (
+            f"Too little data for a verdict on any number of this lens ({why}); the table has the estimates."
+        )
+    few = open_ones.height
+    if told == 1:
+        of = f"The one number of this lens{' that allows a verdict' if few else ''} does not differ"
+    else:
+        of = f"Of the {told:,} numbers of this lens{' that allow a verdict' if few else ''} none differs"
+    if slight:
+        less = "it differs" if told == 1 else f"{slight:,} differ{'s' * (slight == 1)}"
+        found = f"{of} by as much as matters; {less} by less."
+    else:
+        found = f"{of} by more than chance allows; the table says what would have been found."
+    return f"{found} {few:,} more rest{'s' * (few == 1)} on too little data." if few else found
+
+
+def _charts(name: str, rows: pl.DataFrame, *, several: bool) -> Iterator[Chart]:
+    """One chart a unit, since an axis has one."""
+    units = pl.Series([unit_of(row) for row in rows.iter_rows(named=True)], dtype=pl.String)
+    for place, ((unit,), part) in enumerate(
+        rows.with_columns(unit=units).group_by("unit", maintain_order=True)
+    ):
+        alike = part["what"].n_unique() == 1
+        records = [_record(row, alike=alike) for row in part.iter_rows(named=True)]
+        frame = pl.DataFrame(records, infer_schema_length=None)
+        order = frame["name"].unique(maintain_order=True).to_list()
+        title = f"Difference in {unit}" + (", by model" if several else "")
+        spec = difference_chart(frame, order, str(unit))
+        yield Chart(name=slug(f"{name}_{place}"), title=title, spec=spec, wide=True)
+
+
+def _record(row: Mapping[str, Any], *, alike: bool) -> dict[str, Any]:
+    """What a chart draws of a difference; where all are of one number its name is not said again."""
+    scale = scale_of(row)
+
+    def scaled(value: float | None) -> float | None:
+        return None if value is None else value * scale
+
+    named = str(row["label"]) if alike and row["label"] else str(row["what"])
+    about = named if alike or not row["label"] else f"{named}, {row['label']}"
+    return {
+        "name": about,
+        "shown": row["model"],
+        "value": row["difference"] * scale,
+        "ci_low": scaled(row["ci_low"]),
+        "ci_high": scaled(row["ci_high"]),
+        "ci_method": row["ci_method"],
+        "n": row["n"],
+        "n_clusters": row["n_clusters"],
+        "effective_clusters": row["effective_clusters"],
+        "n_eff": None,
+        "seeds": row["seeds"],
+    }
+
+
+def _moved(rows: pl.DataFrame, *, several: bool) -> Iterator[ComparisonSection]:
+    """The places and items that moved most, with what stands around them."""
+    titles = {"place": "Places that moved most", "item": "Items that moved most"}
+    for of, title in titles.items():
+        own = rows.filter(pl.col("of") == of)
+        if not own.height:
+            continue
+        yield ComparisonSection(
+            name=f"compared_moved_{of}",
+            title=title,
+            caption="Bits of the same place under both models; above zero the second is less sure. "
+            "These are the ends of a distribution, shown to be looked at, and no findings.",
+            figure=Figure(
+                table=Table(
+                    summary=counted(own.height, of),
+                    columns=[
+                        *([Column(title="Model", value="model")] if several else []),
+                        Column(title="Lens", value="lens"),
+                        Column(title="Before", value=lambda row: row["before"][-_AROUND:]),
+                        Column(title="Text", value="text"),
+                        Column(title="After", value=lambda row: row["after"][:_AROUND]),
+                        Column(title="Held against, bits", value="base_bits", format=Number()),
+                        Column(title="Value, bits", value="bits", format=Number()),
+                        Column(title="Difference, bits", value="difference", format=Number()),
+                        Column(title="Where", value=lambda row: f"{row['path']} {row['name']}"),
+                    ],
+                    rows=own,
+                ),
+            ),
+        )
+
+
+def _unpaired(compared: ReadComparison) -> Iterator[dict[str, Any]]:
+    for one in compared.comparisons:
+        for alone in one.get("unpaired") or ():
+            yield {"model": one["model"]["label"], **alone}
+
+
+def _alone(rows: Sequence[Mapping[str, Any]]) -> ComparisonSection:
+    total = sum(int(row["count"]) for row in rows)
+    return ComparisonSection(
+        name="compared_not",
+        title="What could not be compared",
+        caption="Two numbers are compared only where inputs, definitions, modes and poolings are the same.",
+        figure=Figure(
+            answer=f"{counted(total, 'number')} {'stands' if total == 1 else 'stand'} on one side alone, or "
+            f"{'is' if total == 1 else 'are'} not the same on both.",
+            table=Table(
+                summary=counted(len(rows), "reason"),
+                columns=[
+                    Column(title="Model", value="model"),
+                    Column(title="Lens", value="lens"),
+                    Column(title="Reason", value="reason"),
+                    Column(title="Numbers", value="count", format=COUNT),
+                    Column(title="For example", value="example"),
+                ],
+                rows=rows,
+            ),
+        ),
+    )
+
+
+ROWS = 30
+"""Lines of a map: the values of a dimension with the most observations."""
+
+
+_STEP = alt.X("step:O", title="updates", axis=alt.Axis(labelAngle=0, labelOverlap=True))
+
+
+def growth(series: pl.DataFrame) -> Iterator[ComparisonSection]:
+    """The sections of a series; nothing where it is empty.
+
+    Args:
+        series: Of `sonde.results.series.series_frame`.
+    """
+    if series.is_empty():
+        return
+    yield _lines(series)
+    for (lens,), rows in series.group_by("lens", maintain_order=True):
+        charts = [*_layers(str(lens), rows), *_dimensions(str(lens), rows)]
+        if charts:
+            yield ComparisonSection(
+                name=slug(f"growth_{lens}"),
+                title=f"{plain_words(lens).capitalize()}: growth over training",
+                caption="A column a checkpoint, by its number of updates; the darker, the higher.",
+                figure=Figure(charts=charts),
+            )
+    yield _crossed(series)
+
+
+def _lines(series: pl.DataFrame) -> ComparisonSection:
+    """For each lens and task the number that is over the most, over all checkpoints."""
+    rows = series.with_columns(base=pl.lit(""), base_layer="layer", difference="value", detectable="value")
+    asked = overview(rows.filter(pl.col("step") == rows["step"].max()))
+    charts: list[Chart] = []
+    for row in asked.iter_rows(named=True):
+        same = [
+            pl.col(name).eq_missing(row[name])
+            for name in ("lens", "task", "language", "side", "metric", "pooling", "k", "matching")
+        ]
+        own = rows.filter(*same).filter(pl.col("dimensions") == row["dimensions"])
+        if not row["dimensions"]:
+            own = own.filter(pl.col("layer").eq_missing(row["layer"]))
+        scale = scale_of(row)
+        values = own.select(
+            "step", *(pl.col(name) * scale for name in ("value", "ci_low", "ci_high", "control_value"))
+        )
+        base = alt.Chart(alt.Data(values=values.to_dicts())).encode(x=_STEP)
+        title = "%" if scale > 1 else plain_words(row["metric"])
+        zero = alt.Scale(zero=False)
+        layers = [
+            base.mark_errorband(opacity=0.2).encode(
+                y=alt.Y("ci_low:Q", title=title, scale=zero), y2="ci_high:Q"
+            ),
+            base.mark_line(point=True).encode(y=alt.Y("value:Q", title=title, scale=zero)),
+        ]
+        if own["control_value"].is_not_null().any():
+            layers.append(
+                base.mark_line(strokeDash=[4, 4], opacity=0.7).encode(y=alt.Y("control_value:Q", title=title))
+            )
+        name = "_".join(filter(None, ("line", row["lens"], row["task"], row["side"], row["language"])))
+        about = ", ".join(
+            filter(None, (row["lens"], row["task"], row["metric"].replace("_", " "), row["side"]))
+        )
+        charts.append(
+            Chart(name=slug(name), title=about, spec=specification(alt.layer(*layers).properties(height=200)))
+        )
+    return ComparisonSection(
+        name="growth",
+        title="Growth over training",
+        caption="For each lens and task the number that is over the most, with its 95 % interval; dashed is "
+        "the best control of the same checkpoint.",
+        figure=Figure(charts=charts),
+    )
+
+
+def _layers(lens: str, rows: pl.DataFrame) -> Iterator[Chart]:
+    """A map of layers and checkpoints for each task whose numbers have a layer each."""
+    plain = rows.filter(dimensions_named(), pl.col("layer").is_not_null(), pl.col("head").is_null())
+    for (task, metric), own in plain.group_by("task", "metric", maintain_order=True):
+        pooling = own["pooling"][0]
+        held = own.filter(pl.col("pooling") == pooling)
+        if held["layer"].n_unique() < 2:
+            continue
+        values = held.select("step", "layer", "value").to_dicts()
+        title = f"{plain_words(task)}: {plain_words(metric)} by layer, pooling {pooling}"
+        yield _map(f"layers_{lens}_{task}_{metric}", title, values, "layer:O", descending=True)
+
+
+def _dimensions(lens: str, rows: pl.DataFrame) -> Iterator[Chart]:
+    """A map of a dimension's values and checkpoints, for every dimension that numbers have alone."""
+    names = rows["dimensions"].explode(empty_as_null=False).struct.field("name").unique(maintain_order=True)
+    for name in names.drop_nulls().to_list():
+        if name == SELECTION:
+            continue
+        own = rows.filter(dimensions_named(name)).with_columns(of=dimension(name))
+        for (metric,), held in own.group_by("metric", maintain_order=True):
+            most = held.group_by("of").agg(pl.col("n").max()).top_k(ROWS, by="n")["of"]
+            kept = held.filter(pl.col("of").is_in(most.implode())).unique(["step", "of"], maintain_order=True)
+            if kept["of"].n_unique() < 2:
+                continue
+            values = kept.select("step", "of", "value").to_dicts()
+            title = f"{plain_words(metric)} by {plain_words(name)}"
+            yield _map(f"map_{lens}_{name}_{metric}", title, values, "of:N")
+
+
+def _map(
+    name: str, title: str, values: list[dict[str, object]], line: str, *, descending: bool = False
+) -> Chart:
+    chart = (
+        alt.Chart(alt.Data(values=values))
+        .mark_rect()
+        .encode(
+            x=_STEP,
+            y=alt.Y(line, title=None, sort="descending" if descending else "ascending"),
+            color=alt.Color("value:Q", title=None),
+            tooltip=["step:O", line, alt.Tooltip("value:Q", format=".3f")],
+        )
+    )
+    return Chart(
+        name=slug(name),
+        title=title,
+        spec=specification(chart.properties(height=alt.Step(16))),
+        wide=line == "of:N",
+    )
+
+
+def _crossed(series: pl.DataFrame) -> ComparisonSection:
+    """When each number crosses its control for good."""
+    found = crossings(series).sort("crossed", nulls_last=True, maintain_order=True)
+    never = found["crossed"].null_count()
+    several = found.height - never
+    rows = with_words(
+        found.with_columns(
+            base_layer="layer",
+            difference="last",
+            detectable="last",
+            outcome=pl.lit(""),
+            why=pl.lit(""),
+            dimensions=pl.lit([], dtype=series.schema["dimensions"]),
+        ).rename({"about": "words"})
+    )
+    return ComparisonSection(
+        name="crossings",
+        title="When numbers cross their controls",
+        caption="The first checkpoint from which on a number stays beyond its best control: with its whole "
+        "95 % interval, and resting on enough for a verdict.",
+        figure=Figure(
+            answer=f"{several:,} of {found.height:,} numbers are beyond their control by the last checkpoint."
+            if found.height
+            else "No number of these lenses has a control.",
+            table=Table(
+                summary=f"{found.height:,} numbers",
+                columns=[
+                    Column(title="Lens", value="lens"),
+                    Column(title="Number", value="what"),
+                    Column(
+                        title="Of what",
+                        value=lambda row: ", ".join(filter(None, (row["words"], row["about"]))),
+                    ),
+                    Column(title="Crosses at", value="crossed", format=Count(missing="not by the last")),
+                    Column(title="First", value="first", format=Number(digits=3)),
+                    Column(title="Last", value="last", format=Number(digits=3)),
+                    Column(title="Control at last", value="control_value", format=Number(digits=3)),
+                ],
+                rows=rows.head(500),
+            ),
+        ),
+    )
+
+
+FOLDER = "comparison"
+"""Where a run keeps the comparison of its models."""
+
+
+def read_compared(directory: Path) -> ReadComparison:
+    """The finished files of a comparison.
+
+    Raises:
+        InputError: There is none in the folder, or it cannot be read.
+        StoreError: A file of it is not what was written.
+    """
+    table, facts = directory / "comparison.parquet", directory / "comparison.json"
+    files = RunDirectory(directory)
+    if not (files.holds(table) and files.holds(facts)):
+        raise InputError(f"{directory}: no comparison here; `sonde compare DIR` makes one")
+    moved, series = directory / "moved.parquet", directory / "series.parquet"
+    try:
+        held = json.loads(facts.read_text(encoding="utf-8"))
+        return ReadComparison(
+            differences=scan_files(table).collect(),
+            comparisons=held["comparisons"],
+            of=str(held.get("of") or ""),
+            moved=scan_files(moved).collect() if files.holds(moved) else None,
+            series=scan_files(series).collect() if files.holds(series) else None,
+        )
+    except (ValueError, KeyError, pl.exceptions.PolarsError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{directory}: the comparison cannot be read ({reason}); compare again") from error
+
+
+def models_compared(run: RunData) -> list[tuple[ComparisonSection, Figure]]:
+    """The sections of a run's own comparison; none where there is none of its present scores."""
+    try:
+        compared = read_compared(run.directory.root / FOLDER)
+    except InputError:
+        return []
+    if compared.of != run.summary.get("scores_key"):
+        return []
+    return [(part, cleaned(part.figure)) for part in parts(compared)]
+
+
+PAGE = "comparison.html"
+
+
+def build_comparison(directory: Path) -> Path:
+    """Write ``comparison.html``.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        InputError: There is no comparison in the folder.
+        StoreError: The page cannot be written.
+    """
+    return write_with_receipt(directory, PAGE, render(read_compared(directory)))
+
+
+def render(compared: ReadComparison) -> str:
+    """The page as text; every text is escaped."""
+    grown = list(growth(compared.series)) if compared.series is not None else []
+    made = [(part, cleaned(part.figure)) for part in (*grown, *parts(compared))]
+    charts = [chart for _, figure in made for chart in figure.charts]
+    return (
+        templates()
+        .get_template("_comparison/page.html.j2")
+        .render(
+            compared=compared,
+            parts=made,
+            sentences=list(sentences(compared)),
+            specs={chart.name: page_spec(chart) for chart in charts},
+            themes=themes(),
+            papers={"": bibtex(CITED)},
+            runtime=Markup(vega_runtime()) if charts else "",
+            colours={mode: css_variables(mode) for mode in MODES},
+            fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},
+            heat_steps=HEAT_STEPS,
+            version=__version__,
+            asset=asset,
+        )
+    )

@@ -1,0 +1,598 @@
+"""The section over lenses: a row a construct, a column a lens, and what each says of the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from sonde.languages import spelled
+from sonde.report.charts import specification
+from sonde.report.controls import ABOVE, ALONE, BELOW, LEVEL, OPEN, SLIGHT, LensQuestion, Row, compared
+from sonde.report.headlines import titles
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure, JoinedCell, JoinedNumber, JoinedRow, PlainTitle, joined_rows
+from sonde.report.text import label_of
+from sonde.results.dimensions import in_words
+from sonde.results.formats import COUNT, Number, WithInterval, join_names, with_interval
+from sonde.results.over_models import FEWEST, Correlation, lineage_of, rank_correlation
+from sonde.results.tables import Column, Table, itself
+from sonde.results.words import NO_DIFFERENCE, TOO_LITTLE, in_brackets, plain_words, would_be_found
+from sonde.store.rundir import slug
+
+JOINED = "joined"
+"""Public name of the section, and of its group on the page."""
+
+
+constructs_title = PlainTitle(name="Constructs over lenses")
+
+
+_FEWEST = 3
+"""Constructs below which a scatter shows nothing."""
+
+
+_LINES = (-8, 12, -21, 25)
+"""How far above or below its point a name may stand, in pixels."""
+
+
+_READS = {
+    ABOVE: "better",
+    BELOW: "worse",
+    SLIGHT: "apart by less than matters",
+    LEVEL: NO_DIFFERENCE,
+    ALONE: "no control",
+    OPEN: TOO_LITTLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A table of constructs, and a scatter of each lens beside the one that is no share."""
+
+    lens: str = JOINED
+    order: int = -1
+    title: str = "Constructs over lenses"
+    caption: str = (
+        "A row a construct of the language, a column a lens, with 95 % intervals; dots are hollow where too "
+        "little independent code is behind either number for a verdict. Where several facts of a lens belong "
+        "to a construct, the one with most observations stands there, chosen without a look at the numbers; "
+        "how many there are is said beside it. A point is two numbers of one construct, made of other tokens "
+        "and often of different functions: a scatter shows where to look, and is no test."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """The table and scatters; None where no two lenses say something of the same construct."""
+        offered = {lens: one.joined.in_run(run, lens) for lens, one in titles(run).items() if one.joined}
+        rows = joined_rows(run, offered)
+        if not rows:
+            return None
+        held = {lens: one for lens, one in offered.items() if any(lens in row.cells for row in rows)}
+        labels = {model.name: model.label for model in run.models}
+        return Figure(
+            answer="\n".join(_construct_sentences(run, rows, held, labels)),
+            charts=list(_construct_charts(run, rows, held, labels)),
+            table=_construct_table(run, rows, held, labels),
+            notes=[_same(held), *_standing(rows, held, labels)],
+        )
+
+
+def _who(run: RunData, row: JoinedRow, labels: Mapping[str, str]) -> str:
+    parts = [plain_words(labels.get(row.model, row.model))]
+    parts += [spelled(row.language)] if len(run.languages) > 1 else []
+    return ", ".join(parts)
+
+
+def _inside_yet_unsure(row: JoinedRow, offered: Mapping[str, JoinedNumber]) -> bool:
+    """Whether all that is read inside the model is there, and it predicts worse than usual."""
+    inside = [cell.kind for lens, cell in row.cells.items() if offered[lens].inside]
+    unsure = [cell.kind for lens, cell in row.cells.items() if offered[lens].question.lower]
+    return bool(inside) and bool(unsure) and set(inside) == {ABOVE} and set(unsure) == {BELOW}
+
+
+def _construct_sentences(
+    run: RunData, rows: Sequence[JoinedRow], offered: Mapping[str, JoinedNumber], labels: Mapping[str, str]
+) -> Iterator[str]:
+    """One line a model and language: where it holds more inside than it shows."""
+    inside = [one.title.partition(",")[0].lower() for one in offered.values() if one.inside]
+    unsure = [one.title.partition(",")[0].lower() for one in offered.values() if one.question.lower]
+    for who, part in groupby(rows, lambda row: _who(run, row, labels)):
+        some = list(part)
+        lenses = {lens for row in some for lens in row.cells}
+        both = [
+            row
+            for row in some
+            if any(offered[lens].inside for lens in row.cells)
+            and any(offered[lens].question.lower for lens in row.cells)
+        ]
+        if not both:
+            number = f"{len(some)} construct{'s' * (len(some) != 1)}"
+            yield f"{who}: {number} that two lenses or more speak of ({len(lenses)} lenses)."
+            continue
+        found = [plain_words(row.construct) for row in both if _inside_yet_unsure(row, offered)]
+        named = f" ({', '.join(found)})" if found else ""
+        yield (
+            f"{who}: of {len(both)} construct{'s' * (len(both) != 1)} that "
+            f"{'has' if len(both) == 1 else 'have'} {' and '.join(unsure)} beside "
+            f"{' or '.join(inside)}, {len(found)} {'is' if len(found) == 1 else 'are'} found inside while "
+            f"the model is less sure than usual{named}."
+        )
+
+
+def _same(offered: Mapping[str, JoinedNumber]) -> str:
+    said = [one.same for one in offered.values() if one.same]
+    return f"What is counted under a construct: {'; '.join(said)}."
+
+
+def _standing(
+    rows: Sequence[JoinedRow], offered: Mapping[str, JoinedNumber], labels: Mapping[str, str]
+) -> Iterator[str]:
+    """How many constructs each pair of lenses can be joined on, and which are of one lens alone."""
+    yield (
+        "Heads, layers and penalties are chosen on validation and their numbers are of the test; a number "
+        "that stands out of many here was not chosen so, and has to be looked at again on other code."
+    )
+    lenses = list(offered)
+    for model, part in groupby(rows, lambda row: row.model):
+        some = list(part)
+        pairs = [
+            f"{_short(offered[one])} and {_short(offered[other])} {count}"
+            for place, one in enumerate(lenses)
+            for other in lenses[place + 1 :]
+            if (count := sum(one in row.cells and other in row.cells for row in some))
+        ]
+        every = sum(len(row.cells) == len(lenses) for row in some)
+        yield (
+            f"Constructs with both numbers, {plain_words(labels.get(model, model))}: {', '.join(pairs)}; "
+            f"with all {len(lenses)}: {every}."
+        )
+    against = [f"{_short(one)} {one.against}" for one in offered.values()]
+    yield f"Better and worse are by the intervals, held against: {'; '.join(against)}."
+
+
+def _short(number: JoinedNumber) -> str:
+    return number.title.partition(",")[0].lower()
+
+
+def _scale(number: JoinedNumber) -> tuple[float, int]:
+    return (100.0, 1) if number.question.share else (number.scale, 2)
+
+
+def _construct_table(
+    run: RunData, rows: Sequence[JoinedRow], offered: Mapping[str, JoinedNumber], labels: Mapping[str, str]
+) -> Table:
+    columns = [
+        Column(title="Construct", value=lambda row: plain_words(row["joined"].construct)),
+        Column(title="Of", value=lambda row: _who(run, row["joined"], labels)),
+    ]
+    for lens, number in offered.items():
+        columns += _columns(lens, number)
+    columns.append(
+        Column(
+            title="Inside, yet unsure",
+            value=lambda row: "yes" if _inside_yet_unsure(row["joined"], offered) else None,
+            help="All that is read inside the model beats its control, while it is less sure than usual.",
+        )
+    )
+    return Table(
+        summary="Every construct that two lenses speak of",
+        columns=columns,
+        rows=[{"joined": row} for row in rows],
+    )
+
+
+def _columns(lens: str, number: JoinedNumber) -> list[Column]:
+    scale, digits = _scale(number)
+    unit = ", %" if number.question.share else ""
+    short = number.title.partition(",")[0]
+
+    def cell(row: Mapping[str, Any]) -> JoinedCell | None:
+        return row["joined"].cells.get(lens)
+
+    def score(row: Mapping[str, Any]) -> Any:
+        return held.row if (held := cell(row)) else None
+
+    def fact(row: Mapping[str, Any]) -> str | None:
+        held = cell(row)
+        if held is None:
+            return None
+        return f"{held.fact} (1 of {held.among})" if held.among > 1 else held.fact
+
+    return [
+        Column(
+            title=f"{number.title}{unit}",
+            value=score,
+            format=WithInterval(digits=digits, scale=scale, missing=""),
+        ),
+        Column(
+            title=f"{short}: against{unit}",
+            value=lambda row: held.level if (held := cell(row)) else None,
+            format=Number(digits=digits, scale=scale, missing=""),
+            help=f"Held against {number.against}.",
+        ),
+        Column(
+            title=f"{short}: verdict",
+            value=lambda row: _READS[held.kind] if (held := cell(row)) else None,
+            help=f"By the interval, against {number.against}.",
+        ),
+        Column(title=f"{short}: what", value=fact, help="The fact with most observations of the construct."),
+        Column(
+            title=f"{short}: n",
+            value=lambda row: held.row["n"] if (held := cell(row)) else None,
+            format=COUNT,
+        ),
+    ]
+
+
+def _construct_charts(
+    run: RunData, rows: Sequence[JoinedRow], offered: Mapping[str, JoinedNumber], labels: Mapping[str, str]
+) -> Iterator[Chart]:
+    """Each share beside the number that is no share; beside the first share where there is none."""
+    x = next((lens for lens, one in offered.items() if not one.question.share), next(iter(offered)))
+    for who, part in groupby(rows, lambda row: _who(run, row, labels)):
+        some = list(part)
+        for y, number in offered.items():
+            both = [row for row in some if x in row.cells and y in row.cells]
+            if y == x or len(both) < _FEWEST:
+                continue
+            yield Chart(
+                name=f"joined-{y}-{_stem(who)}",
+                title=f"{_short(offered[x]).capitalize()} and {_short(number)}, {who}",
+                spec=_construct_chart(both, (x, offered[x]), (y, number)),
+                wide=True,
+            )
+
+
+def _stem(who: str) -> str:
+    return "".join(sign if sign.isalnum() else "-" for sign in who.lower())
+
+
+def _construct_chart(
+    rows: Sequence[JoinedRow], x: tuple[str, JoinedNumber], y: tuple[str, JoinedNumber]
+) -> dict[str, Any]:
+    records = [
+        {
+            "construct": plain_words(row.construct),
+            **_place("x", row.cells[x[0]], x[1]),
+            **_place("y", row.cells[y[0]], y[1]),
+            "few": OPEN in (row.cells[x[0]].kind, row.cells[y[0]].kind),
+        }
+        for row in rows
+    ]
+    for record, line in zip(records, _lines(records), strict=True):
+        record["line"] = line
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=_construct_axis("x", x[1]),
+        y=_construct_axis("y", y[1]),
+        tooltip=[
+            alt.Tooltip("construct:N", title=" "),
+            alt.Tooltip("x_reading:N", title=_short(x[1])),
+            alt.Tooltip("y_reading:N", title=_short(y[1])),
+            alt.Tooltip("x_fact:N", title="of"),
+            alt.Tooltip("y_fact:N", title="of"),
+        ],
+    )
+    layers = [
+        base.mark_rule(style="interval", clip=True, strokeWidth=1).encode(x="x_low:Q", x2="x_high:Q"),
+        base.mark_rule(style="interval", clip=True, strokeWidth=1).encode(y="y_low:Q", y2="y_high:Q"),
+        base.transform_filter("!datum.few").mark_point(style="dot", filled=True),
+        base.transform_filter("datum.few").mark_point(style="few", filled=False),
+        *(
+            base.transform_filter(f"datum.line == {line}")
+            .mark_text(style="name", align="left", dx=7, dy=dy)
+            .encode(text="construct:N")
+            for line, dy in enumerate(_LINES)
+        ),
+    ]
+    return specification(alt.layer(*layers).properties(height=360))
+
+
+def _lines(records: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Beside each point the first of `_LINES` on which no name before it stands in the way."""
+    ends = [[one[axis] for one in records] for axis in ("x", "y")]
+    width, height = (max(some) - min(some) or 1.0 for some in ends)
+    taken: list[int] = []
+    for record in records:
+        near = {
+            line
+            for other, line in zip(records, taken, strict=False)
+            if abs(other["x"] - record["x"]) < 0.16 * width and abs(other["y"] - record["y"]) < 0.07 * height
+        }
+        taken.append(next((line for line in range(len(_LINES)) if line not in near), 0))
+    return taken
+
+
+def _place(axis: str, cell: JoinedCell, number: JoinedNumber) -> dict[str, Any]:
+    row, (scale, digits) = cell.row, _scale(number)
+    return {
+        axis: row["value"] * number.scale,
+        f"{axis}_low": _times(row["ci_low"], number.scale),
+        f"{axis}_high": _times(row["ci_high"], number.scale),
+        f"{axis}_reading": f"{with_interval(row, scale, digits)}{' %' if number.question.share else ''}",
+        f"{axis}_fact": cell.fact,
+    }
+
+
+def _times(end: float | None, scale: float) -> float | None:
+    return None if end is None else end * scale
+
+
+def _construct_axis(axis: str, number: JoinedNumber) -> Any:
+    share = number.question.share
+    scale = alt.Scale(domain=[0, 1], nice=False) if share else alt.Scale(zero=False, nice=True)
+    of = alt.X if axis == "x" else alt.Y
+    return of(
+        f"{axis}:Q",
+        title=number.title,
+        scale=scale,
+        axis=alt.Axis(format="%") if share else alt.Axis(tickCount=6),
+    )
+
+
+_SHOWN = 3
+"""Numbers without a verdict that a sentence names."""
+
+
+OVER_MODELS = "over_models"
+"""Public name of the section, and of its group on the page."""
+
+
+models_title = PlainTitle(name="Models over lenses")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A number that models have each: of one lens, task and language.
+
+    Attributes:
+        lens: Public name of the lens.
+        name: What it is, as a heading and an axis.
+        language: Public name of the language.
+        question: What of the lens it answers.
+        rows: By model the score, or the paired difference to its control where the lens asks for that.
+    """
+
+    lens: str
+    name: str
+    language: str
+    question: LensQuestion
+    rows: Mapping[str, Row]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pair:
+    """A measure held against an outcome, and how far they rank the models alike."""
+
+    measure: Measure
+    outcome: Measure
+    found: Correlation
+
+
+@dataclass(frozen=True, slots=True)
+class OverModels:
+    """A scatter of each number against each outcome, a dot a model, and the rank correlations."""
+
+    lens: str = OVER_MODELS
+    order: int = 9_000
+    title: str = "Models over lenses: which numbers go with what is learned in fine-tuning"
+    caption: str = (
+        "A dot a model, with 95 % intervals over clusters both ways. The rank correlation (Spearman) is 1 "
+        "where both numbers put the models into the same order, the best first. Its interval draws lineages: "
+        "checkpoints of one training, and the same weights rounded, count as one; it is widened so that all "
+        "intervals of the table hold at once (Bonferroni). A correlation says which number may stand in for "
+        "another on models like these, and not that one is the reason for the other."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """The scatters; None where fewer than three models have an outcome and another number."""
+        measures = list(_measures(run))
+        outcomes = [one for one in measures if one.question.outcome]
+        held = [
+            (measure, outcome)
+            for outcome in outcomes
+            for measure in measures
+            if not measure.question.outcome
+            and measure.language == outcome.language
+            and len({*measure.rows} & {*outcome.rows}) >= FEWEST
+        ]
+        if not held:
+            return None
+        pairs = [_pair(run, *both, among=len(held)) for both in held]
+        labels = {model.name: model.label for model in run.models}
+        return Figure(
+            answer="\n".join(_sentences(pairs)),
+            charts=list(_charts(pairs, labels)),
+            table=_table(pairs),
+            notes=[_lineages(pairs)],
+        )
+
+
+def _measures(run: RunData) -> Iterator[Measure]:
+    """What the lenses of a run say first, and what would speak in its place, task by task."""
+    for lens, declared in titles(run).items():
+        question = declared.question
+        while question is not None:
+            yield from _of_question(run, lens, question)
+            question = question.otherwise
+
+
+def _of_question(run: RunData, lens: str, question: LensQuestion) -> Iterator[Measure]:
+    rows = run.scores(metrics=question.with_gains, lens=lens, controls=True, where=question.where)
+    rows = rows.with_columns(about=in_words(without=("selection",)))
+    keys = ("language", "side", "task", "about")
+    for (language, side, task, about), part in rows.partition_by(
+        *keys, as_dict=True, maintain_order=True
+    ).items():
+        found: dict[str, Row] = {}
+        for (model,), own in part.partition_by("model", as_dict=True, maintain_order=True).items():
+            if (one := compared(own.to_dicts(), question)) is not None:
+                paired = one.gain if question.paired and one.gain is not None else None
+                found[str(model)] = paired or one.row
+        if found:
+            name = [question.subject, label_of(str(task)) if task else ""]
+            name += [str(side)] if side == "cross" else []
+            name += [plain_words(str(about))] if about else []
+            yield Measure(
+                lens=lens,
+                name=", ".join(filter(None, name)),
+                language=str(language),
+                question=question,
+                rows=found,
+            )
+
+
+def _pair(run: RunData, measure: Measure, outcome: Measure, *, among: int) -> _Pair:
+    both = [model.name for model in run.models if model.name in measure.rows and model.name in outcome.rows]
+    one, two = (np.array([float(held.rows[name]["value"]) for name in both]) for held in (measure, outcome))
+    # Less is better of bits: turned round, so that 1 is always "the better, the better".
+    turned = -one if measure.question.lower else one
+    found = rank_correlation(turned, two, [lineage_of(name) for name in both], among=among)
+    return _Pair(measure=measure, outcome=outcome, found=found)
+
+
+def _sentences(pairs: Sequence[_Pair]) -> Iterator[str]:
+    for outcome in dict.fromkeys(id(pair.outcome) for pair in pairs):
+        some = [pair for pair in pairs if id(pair.outcome) == outcome]
+        about = f"{some[0].outcome.name} ({spelled(some[0].outcome.language)})"
+        numbers = f"{len(some)} number{'s' * (len(some) != 1)}"
+        flat = [pair.measure.name for pair in some if not np.isfinite(pair.found.value)]
+        some = [pair for pair in some if np.isfinite(pair.found.value)]
+        judged = [pair for pair in some if not pair.found.why]
+        few = [pair for pair in some if pair.found.why]
+        if flat:
+            yield f"{about}: no rank correlation with {join_names(flat)}, since one of both does not vary."
+        if not some:
+            continue
+        if not judged:
+            shown = "; ".join(f"{pair.measure.name} {_figures(pair.found)}" for pair in few[:_SHOWN])
+            more = "; …" * (len(few) > _SHOWN)
+            yield f"{about}: {TOO_LITTLE} on {numbers} ({few[0].found.why}): {shown}{more}."
+            continue
+        told = [pair for pair in judged if pair.found.low > 0 or pair.found.high < 0]
+        named = "; ".join(f"{pair.measure.name} {_figures(pair.found)}" for pair in told)
+        level = [pair.found.detectable for pair in judged if pair not in told]
+        reach = would_be_found(max(level, default=math.nan), digits=2)
+        rest = [f"{NO_DIFFERENCE} in {len(level)}{in_brackets(reach)}"] if level else []
+        rest += [f"{TOO_LITTLE} in {len(few)} ({few[0].found.why})"] if few else []
+        yield (
+            f"{about}: of {numbers}, {len(told) or 'none'} rank{'s' * (len(told) <= 1)} the models "
+            f"as fine-tuning does, or the other way round, with an interval that excludes 0"
+            f"{f' ({named})' if named else ''}{''.join(f'; {one}' for one in rest)}."
+        )
+
+
+def _figures(found: Correlation) -> str:
+    if not np.isfinite(found.value):
+        return "none, since one number does not vary"
+    bounds = f" [{found.low:+.2f}, {found.high:+.2f}]" if np.isfinite(found.low) else ""
+    return f"{found.value:+.2f}{bounds}".replace("-", "\u2212")
+
+
+def _lineages(pairs: Sequence[_Pair]) -> str:
+    counts = sorted({pair.found.lineages for pair in pairs})
+    among = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return (
+        f"{among} lineage{'s' * (among != '1')} of models: two names are of one lineage where only the step, "
+        "the revision or the rounding of the weights differs. Whether two names share their training "
+        "otherwise is not known."
+    )
+
+
+def _table(pairs: Sequence[_Pair]) -> Table:
+    records = [
+        {
+            "outcome": pair.outcome.name,
+            "language": spelled(pair.outcome.language),
+            "measure": pair.measure.name,
+            "lens": plain_words(pair.measure.lens),
+            "value": pair.found.value,
+            "ci_low": pair.found.low,
+            "ci_high": pair.found.high,
+            "models": pair.found.models,
+            "lineages": pair.found.lineages,
+            "why": pair.found.why or None,
+        }
+        for pair in pairs
+    ]
+    return Table(
+        summary="Rank correlations over models",
+        columns=[
+            Column(title="Fine-tuned on", value="outcome"),
+            Column(title="Language", value="language"),
+            Column(title="Lens", value="lens"),
+            Column(title="Number", value="measure"),
+            Column(
+                title="Spearman",
+                value=itself,
+                format=WithInterval(digits=2, missing=""),
+                help="Rank correlation over models; 1 where the better of one is the better of the other.",
+            ),
+            Column(title="Models", value="models", format=COUNT),
+            Column(title="Lineages", value="lineages", format=COUNT),
+            Column(title="Why no verdict", value="why"),
+        ],
+        rows=records,
+    )
+
+
+def _charts(pairs: Sequence[_Pair], labels: Mapping[str, str]) -> Iterator[Chart]:
+    for pair in pairs:
+        x, y = pair.measure, pair.outcome
+        spec = _spec(pair, [name for name in x.rows if name in y.rows], labels)
+        language = spelled(y.language)
+        yield Chart(
+            name=slug(f"over-models-{x.name}-{y.name}-{language}".lower()),
+            title=f"{x.name}: rank correlation {_figures(pair.found)}",
+            spec=spec,
+        )
+
+
+def _spec(pair: _Pair, names: Sequence[str], labels: Mapping[str, str]) -> dict[str, Any]:
+    records = [
+        {
+            "name": labels.get(name, name),
+            **_ends("x", pair.measure, name),
+            **_ends("y", pair.outcome, name),
+        }
+        for name in names
+    ]
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=_axis("x", pair.measure),
+        y=_axis("y", pair.outcome),
+        tooltip=[
+            alt.Tooltip("name:N", title=" "),
+            alt.Tooltip("x_reading:N", title=pair.measure.name),
+            alt.Tooltip("y_reading:N", title=pair.outcome.name),
+        ],
+    )
+    layers = [
+        base.mark_rule(style="interval", strokeWidth=1).encode(x="x_low:Q", x2="x_high:Q"),
+        base.mark_rule(style="interval", strokeWidth=1).encode(y="y_low:Q", y2="y_high:Q"),
+        base.mark_point(style="dot", filled=True),
+    ]
+    return specification(alt.layer(*layers))
+
+
+def _ends(axis: str, measure: Measure, model: str) -> dict[str, Any]:
+    row, share = measure.rows[model], measure.question.share
+    return {
+        axis: row["value"],
+        f"{axis}_low": row["ci_low"],
+        f"{axis}_high": row["ci_high"],
+        f"{axis}_reading": with_interval(row, 100, 1) + " %" if share else with_interval(row),
+    }
+
+
+def _axis(axis: str, measure: Measure) -> Any:
+    of, question = alt.X if axis == "x" else alt.Y, measure.question
+    what = "" if question.share else f", {question.measure}"
+    return of(
+        f"{axis}:Q",
+        title=f"{measure.name}{', beyond its control' if question.paired else what}",
+        scale=alt.Scale(zero=False),
+        axis=alt.Axis(format="%", tickCount=5) if question.share else alt.Axis(tickCount=5),
+    )

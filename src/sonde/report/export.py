@@ -1,0 +1,232 @@
+"""Charts as files: SVG and PNG through vl-convert, without network or browser."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import vl_convert
+
+from sonde.base.errors import StoreError
+from sonde.base.files import cache_folder, write_atomic
+from sonde.base.fingerprint import hash_text
+from sonde.report.section import Chart, Drawing, Section
+from sonde.report.text import untaken
+from sonde.report.theme import of_model, vega_config
+from sonde.results.tables import Table
+
+FOLDER = "page"
+"""Of the cache: what every page holds."""
+
+
+_CONVERTER = "vl-convert-python"
+
+
+_WIDTH = {False: 460, True: 760}
+
+
+_PNG_SCALE = 2.0
+
+
+_PNG_PIXELS = 24e6
+
+
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+
+
+_LOG = logging.getLogger(__name__)
+
+
+_DROPPED = ("$schema", "config", "usermeta")
+
+
+@cache
+def vega_runtime() -> str:
+    """The JavaScript of Vega, Vega-Lite and vega-embed in one piece; sets ``window.vegaEmbed``.
+
+    It goes between script tags, so neither may it close them nor open a comment. Putting it together takes
+    a second, so it is kept in the cache.
+    """
+    path = cache_folder(FOLDER) / f"vega-{version(_CONVERTER)}.js"
+    with suppress(OSError, UnicodeDecodeError):
+        digest, _, kept = path.read_text(encoding="utf-8").partition("\n")
+        if digest == hash_text(kept):
+            return kept
+    bundle = vl_convert.javascript_bundle()  # pyright: ignore[reportCallIssue]  the snippet has a default
+    made = re.sub(r"<(?=/script|!--)", r"\\x3c", bundle, flags=re.IGNORECASE)
+    # A cache that cannot be written costs time alone.
+    with suppress(StoreError):
+        write_atomic(path, f"{hash_text(made)}\n{made}")
+    return made
+
+
+def page_spec(chart: Chart) -> dict[str, Any]:
+    """A chart for the page: as wide as its place, without addresses, coloured by the page."""
+    spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
+    return {**spec, "width": "container"}
+
+
+def write_figures(folder: Path, figures: Sequence[Chart | Drawing]) -> tuple[list[Path], list[str]]:
+    """Write every chart and drawing as ``<name>.svg``, ``<name>.pdf`` and ``<name>.png``, in light colours.
+
+    Their texts have to be legible, see `sonde.report.text`: others can end the process.
+
+    Returns:
+        The files, and a line for each figure that could not be drawn; the others are there.
+
+    Raises:
+        StoreError: A file cannot be written.
+    """
+    written: list[Path] = []
+    failed: list[str] = []
+    for figure in figures:
+        try:
+            svg = as_svg(figure)
+            drawn = {
+                ".svg": svg,
+                ".pdf": vl_convert.svg_to_pdf(svg),
+                ".png": vl_convert.svg_to_png(svg, scale=_scale(svg)),
+            }
+        except (ValueError, RuntimeError) as error:
+            _LOG.debug("figure %s", figure.name, exc_info=True)
+            failed.append(f"figure {figure.name!r} could not be drawn: {_reason(error)}")
+            continue
+        for suffix, content in drawn.items():
+            path = folder / f"{figure.name}{suffix}"
+            write_atomic(path, content)
+            written.append(path)
+    return written, failed
+
+
+def as_svg(figure: Chart | Drawing) -> str:
+    """A chart or drawing as SVG, in light colours.
+
+    Raises:
+        ValueError, RuntimeError: It cannot be drawn.
+    """
+    if isinstance(figure, Drawing):
+        return _fixed_colours(figure.svg)
+    spec, config = sized_spec(figure), of_model(vega_config("light"), figure.model)
+    try:
+        return vl_convert.vegalite_to_svg(spec, config=config)
+    except ValueError:
+        # A label that is too long is cut, if need be inside a sign of two code units, which ends the drawing.
+        plain = _ASTRAL.sub("\ufffd", json.dumps(spec, ensure_ascii=False))
+        return vl_convert.vegalite_to_svg(plain, config=config)
+
+
+def sized_spec(chart: Chart) -> dict[str, Any]:
+    """A chart that stands alone: with its title and a width, in no colours of its own."""
+    spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
+    title = {"text": untaken(chart.title), "fontSize": 24} if chart.large else untaken(chart.title)
+    return {**spec, "width": _WIDTH[chart.wide], "title": title}
+
+
+def _reason(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[1] if len(lines) > 1 else str(error)
+
+
+def _scale(svg: str) -> float:
+    """Twice the size, less where a value far outside its axis would make the image huge."""
+    width, height = (float(size) for size in re.findall(r'(?:width|height)="([\d.]+)"', svg)[:2])
+    return min(_PNG_SCALE, math.sqrt(_PNG_PIXELS / (width * height)))
+
+
+def _fixed_colours(svg: str) -> str:
+    """Replace ``var(--name, #rrggbb)`` by its colour, for readers that know no custom properties."""
+    return re.sub(r"var\(--[\w-]+, (#[0-9a-f]{6})\)", r"\1", svg)
+
+
+def themes() -> Mapping[str, Any]:
+    """Vega configurations by mode, for the page's script."""
+    return {mode: vega_config(mode) | {"background": "transparent"} for mode in ("light", "dark")}
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "–": "--",
+    "−": "$-$",
+    "→": r"$\rightarrow$",
+}
+
+
+def write_table(stem: Path, table: Table) -> list[Path]:
+    """Write a table as ``<stem>.csv`` and ``<stem>.tex``.
+
+    Raises:
+        StoreError: A file cannot be written.
+    """
+    paths = [stem.with_name(stem.name + suffix) for suffix in (".csv", ".tex")]
+    write_atomic(paths[0], as_csv(table))
+    write_atomic(paths[1], as_latex(table))
+    return paths
+
+
+def as_csv(table: Table) -> str:
+    """Comma-separated values: numbers in the scale shown, an interval as two columns."""
+    return table.frame().write_csv()
+
+
+def as_latex(table: Table) -> str:
+    """A ``tabular`` with rules of the booktabs package; every text is escaped."""
+    alignment = "".join("r" if right else "l" for right in table.right)
+    lines = [
+        rf"\begin{{tabular}}{{{alignment}}}",
+        r"\toprule",
+        _line(table.titles),
+        r"\midrule",
+        *map(_line, table.texts()),
+        r"\bottomrule",
+        r"\end{tabular}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _line(texts: Sequence[str]) -> str:
+    return (
+        " & ".join("".join(_LATEX.get(character, character) for character in text) for text in texts) + r" \\"
+    )
+
+
+def save_sections(folder: Path, sections: Sequence[Section], note: Callable[[str], None]) -> list[Path]:
+    """Write every chart, drawing and table of some sections.
+
+    Args:
+        folder: Where to.
+        sections: What is written.
+        note: Takes a line for each figure that could not be drawn.
+
+    Returns:
+        The files.
+
+    Raises:
+        StoreError: A file cannot be written.
+    """
+    files: list[Path] = []
+    for section in sections:
+        if section.figure.table:
+            files += write_table(folder / section.name, section.figure.table)
+        written, failed = write_figures(folder, [*section.figure.charts, *section.figure.drawings])
+        files += written
+        for line in failed:
+            note(line)
+    return files

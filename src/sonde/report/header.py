@@ -1,0 +1,384 @@
+"""What the page says of every run: what was measured and how, and how to repeat it."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from sonde.languages import spelled
+from sonde.report.run_tables import ModelInfo, RunData
+from sonde.report.section import Title
+from sonde.report.text import by_family, by_reason, label_of, meaning_of
+from sonde.results.dimensions import REASON, dimension
+from sonde.results.formats import count, counted, legible, number
+from sonde.results.scores import LEFT_OUT
+from sonde.results.verdict import ENOUGH_CLUSTERS, ENOUGH_SEEDS, verdict_allowed, why_no_verdict
+from sonde.results.words import plain_words
+from sonde.tasks import COPIES
+
+Facts = Sequence[tuple[str, str]]
+
+
+def corpus_facts(run: RunData) -> list[dict[str, Any]]:
+    """What was read: one entry a corpus and language, with what was skipped and why."""
+    return [
+        {
+            "name": str(entry.get("name", "")),
+            "language": spelled(str(entry.get("language", ""))),
+            "counts": ", ".join(
+                f"{count(entry.get(key))} {key}" for key in ("items", "files", "clusters") if key in entry
+            ),
+            "hash": str(entry.get("hash", ""))[:12],
+            "few": int(entry.get("clusters") or ENOUGH_CLUSTERS) < ENOUGH_CLUSTERS,
+            "skipped": [(str(reason), count(n)) for reason, n in (entry.get("skipped") or {}).items() if n],
+        }
+        for entry in run.summary.get("corpus") or ()
+    ]
+
+
+def copies_said(run: RunData) -> list[str]:
+    """What the data sets of a user's own labels say of rows with nearly the same code, each sentence once."""
+    reports = [one for held in (run.summary.get("data_sets") or {}).values() for one in held.values()]
+    said = [str(one[COPIES]["said"]) for one in reports if COPIES in one]
+    return [f"{text[:1].upper()}{text[1:]}." for text in dict.fromkeys(said)]
+
+
+def model_facts(run: RunData) -> list[tuple[str, Facts]]:
+    """What each model is, how it was fed, and how much of the text its tokenizer explains."""
+    return [(model.name, _facts_of(run, model)) for model in run.models]
+
+
+def glance(run: RunData, settings: Facts) -> Facts:
+    """The settings that qualify every number, in one short list.
+
+    Args:
+        run: The run.
+        settings: What `method_facts` says.
+    """
+    facts: list[tuple[str, str]] = []
+    for model in run.models:
+        known = model.facts
+        size = f", {_millions(known['parameters'])} parameters" if known.get("parameters") else ""
+        facts.append(("Model" if not run.several else model.label, f"{model.name}{size}"))
+    covered = [(model, (run.summary.get("alignment") or {}).get(model.slug) or {}) for model in run.models]
+    for model, counts in covered:
+        share = _share(counts, "covered", "characters", "of characters")
+        merged = _share(counts, "merged", "subwords", "of subwords merged")
+        name = f"Aligned, {model.label}" if run.several else "Aligned"
+        facts.append((name, "; ".join(filter(None, (share, merged)))))
+    method = dict(settings)
+    facts += [(name, method.get(name, "")) for name in ("Mode", "Quirks on", "Seed", "Intervals", "Time")]
+    return [(name, value) for name, value in facts if value]
+
+
+def _millions(parameters: float) -> str:
+    return f"{number(parameters / 1e6, 1)} million" if parameters >= 1e5 else count(parameters)
+
+
+def _facts_of(run: RunData, model: ModelInfo) -> Facts:
+    known = model.facts
+    shape = [f"{count(known[key])} {word}" for key, word in _SHAPE.items() if known.get(key)]
+    alignment = (run.summary.get("alignment") or {}).get(model.slug) or {}
+    facts = [
+        ("Revision", str(known.get("revision") or "")),
+        ("Shape", ", ".join(filter(None, (str(known.get("kind") or ""), *shape)))),
+        ("Special tokens", _plain(known.get("special"))),
+        ("Seen in training", _seen(known)),
+        ("Alignment", _coverage(alignment)),
+        ("Card", str(known.get("card") or "")),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+_SHAPE = {
+    "layers": "layers",
+    "d_model": "wide",
+    "parameters": "parameters",
+    "vocab": "vocabulary entries",
+    "context": "subwords of context",
+}
+
+
+def _seen(known: Mapping[str, Any]) -> str:
+    if known.get("seen") is None:
+        return ""
+    kept = " and left out" if known.get("seen_excluded", True) and known["seen"] else ""
+    return f"{count(known['seen'])} items{kept}"
+
+
+def _coverage(counts: Mapping[str, Any]) -> str:
+    parts = [
+        _share(counts, "covered", "characters", "of characters covered by subwords"),
+        _share(counts, "tokens_whole", "tokens", "of code tokens end where subwords do"),
+        _share(counts, "merged", "subwords", "of subwords span several tokens"),
+        _share(counts, "layout", "subwords", "are blanks"),
+        _share(counts, "unknown", "subwords", "unknown to the vocabulary"),
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def _share(counts: Mapping[str, Any], part: str, whole: str, words: str) -> str:
+    if not counts.get(whole) or counts.get(part) is None:
+        return ""
+    return f"{number(100 * counts[part] / counts[whole], 1)} % {words}"
+
+
+def method_facts(run: RunData, titles: Sequence[Title], intervals: str) -> Facts:
+    """Mode, quirks, seed, forwards, timing, hardware, versions.
+
+    Args:
+        run: The run.
+        titles: What the lenses of the run declare.
+        intervals: How the intervals of the page's title were made.
+    """
+    summary = run.summary
+    timing = {
+        name: value for name, value in (summary.get("timing") or {}).items() if isinstance(value, int | float)
+    }
+    facts = [
+        ("Mode", str(summary.get("mode") or "")),
+        ("Quirks on", ", ".join(map(str, summary.get("quirks") or ())) or "none"),
+        ("Seed", str(summary.get("seed", ""))),
+        ("Intervals", intervals),
+        ("Forward passes", _plain(summary.get("forwards"))),
+        ("Time", ", ".join(f"{name} {number(seconds, 1)} s" for name, seconds in timing.items())),
+        ("Precision", _precision(run, titles)),
+        ("Heads", _heads(run)),
+        ("Hardware", _plain(summary.get("hardware"))),
+        ("Execution", _plain(summary.get("execution"))),
+        (
+            "Versions",
+            ", ".join(f"{name} {version}" for name, version in (summary.get("versions") or {}).items()),
+        ),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _precision(run: RunData, titles: Sequence[Title]) -> str:
+    """In what the models of the run were computed, and what was computed in more than that."""
+    weights = {str((model.facts.get("reading") or {}).get("weights") or "") for model in run.models} - {""}
+    if not weights:
+        return ""
+    exact = [title.in_float32 for title in titles if title.in_float32]
+    rest = f"; {', '.join(exact)} in float32" if exact else ""
+    return f"weights in {' and '.join(sorted(weights))}{rest}"
+
+
+def _heads(run: RunData) -> str:
+    """The heads of checkpoints that were saved as something else than language models."""
+    told = {model.name: str((model.facts.get("reading") or {}).get("head") or "") for model in run.models}
+    return "; ".join(f"{legible(name)}: {legible(head)}" for name, head in told.items() if head)
+
+
+def _plain(value: Any) -> str:
+    """A small mapping as text; empty entries are left out."""
+    if isinstance(value, Mapping):
+        return ", ".join(
+            f"{str(k).replace('_', ' ')} {_plain(v)}" for k, v in value.items() if v not in (None, "", [], {})
+        )
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return count(value)
+    return str(value) if value is not None else ""
+
+
+_REPEATED = (
+    ("-m", "models"),
+    ("-l", "lenses"),
+    ("-t", "tasks"),
+    ("-c", "corpora"),
+    ("--quirk", "quirks"),
+)
+
+
+def rerun(run: RunData) -> str:
+    """The command that repeats the run; empty where ``run.json`` does not say."""
+    arguments = run.summary.get("arguments") or {}
+    if not arguments.get("models"):
+        return ""
+    parts = ["sonde", "run"]
+    for option, key in _REPEATED:
+        for value in arguments.get(key) or ():
+            parts += [option, str(value)]
+    for lens, options in (arguments.get("options") or {}).items():
+        for name, value in options.items():
+            parts += ["--option", f"{lens}.{name}={str(value).lower() if isinstance(value, bool) else value}"]
+    selection = arguments.get("selection") or {}
+    for language in selection.get("languages") or ():
+        parts += ["--language", str(language)]
+    for key in ("unit", "limit", "seed"):
+        if selection.get(key) is not None:
+            parts += [f"--{key}", str(selection[key])]
+    capture = arguments.get("capture") or {}
+    for key in ("context", "stride", "bos"):
+        if capture.get(key) not in (None, "auto"):
+            parts += [f"--{key}", str(capture[key])]
+    if arguments.get("mode"):
+        parts += ["--mode", str(arguments["mode"])]
+    return shlex.join(parts)
+
+
+def asked(run: RunData, lens: str) -> list[tuple[str, Facts]]:
+    """By family what each task of a lens asks, where it has several: as in charts, and in words."""
+    rows = run.every_score.filter(pl.col("lens") == lens)
+    tasks = [task for task in rows["task"].unique(maintain_order=True) if task]
+    if len(tasks) < 2:
+        return []
+    said = {
+        family: [(label_of(task), meaning) for task in held if (meaning := meaning_of(task))]
+        for family, held in by_family(tasks).items()
+    }
+    return [(family.capitalize(), facts) for family, facts in said.items() if facts]
+
+
+def leads(run: RunData, said: Iterable[tuple[str, str]], titled: str | None) -> dict[str, str]:
+    """The finding of each lens in a sentence; what a lens without one scored is counted in words.
+
+    Args:
+        run: The run.
+        said: The lens of each section, with the finding that it leads with or nothing.
+        titled: The lens whose finding is the title itself, where there is one.
+    """
+    found: dict[str, str] = {}
+    for lens, lead in said:
+        if lead:
+            found[lens] = f"{found[lens]} {lead}" if lens in found else lead
+    for lens in run.scored_lenses:
+        if lens not in found and lens != titled:
+            found[lens] = _counted(run, lens)
+    for lens in run.lenses_without_numbers:
+        found[lens] = f"Lens {plain_words(lens)} scored, and none of its rows holds a number"
+    return found
+
+
+def _counted(run: RunData, lens: str) -> str:
+    rows = run.every_score.filter((pl.col("lens") == lens) & pl.col("control").is_null())
+    allowed = sum(verdict_allowed(row) for row in rows.iter_rows(named=True))
+    tasks = rows.filter(pl.col("task") != "")["task"].n_unique()
+    about = f" about {count(tasks)} task{'s' if tasks != 1 else ''}" if tasks else ""
+    firm = "none of which rests" if not allowed else f"{count(allowed)} of which rest{'s' * (allowed == 1)}"
+    numbers = f"{count(rows.height)} number{'s' if rows.height != 1 else ''}"
+    return f"Lens {lens} scored {numbers}{about}, {firm} on enough independent code for a verdict"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """One thing that the page does not say: what, why, and what would change it (empty for nothing)."""
+
+    what: str
+    why: str
+    remedy: str
+
+
+def missing(run: RunData) -> list[Missing]:
+    """All that was asked for and not scored, then the numbers that allow no verdict, by reason."""
+    return [*_refused(run), *_left_out_methods(run), *_left_out_code(run), *_without_verdict(run)]
+
+
+def _refused(run: RunData) -> Iterator[Missing]:
+    """Models that a lens does not read, and tasks without a data set."""
+    for refused in run.summary.get("refused") or ():
+        why = str(refused.get("reason") or "")
+        reason, _, remedy = why.rpartition("; ")
+        if refused.get("model"):
+            what = f"{plain_words(refused.get('lens'))} of {refused['model']}"
+        else:
+            what = f"{plain_words(refused.get('task'))} in {spelled(str(refused.get('language') or ''))}"
+        yield Missing(what=what, why=reason or why, remedy=_sentence(remedy) if reason else "")
+
+
+def _left_out_methods(run: RunData) -> Iterator[Missing]:
+    """Baselines and tasks that a lens left out while it scored."""
+    rows = run.every_row.filter(pl.col("metric") == LEFT_OUT)
+    rows = rows.select("lens", "control", reason=dimension(REASON)).unique(maintain_order=True)
+    for (lens,), part in rows.partition_by("lens", as_dict=True, maintain_order=True).items():
+        for control, reasons in by_reason(part.select("control", "reason").iter_rows()).items():
+            method = f", {plain_words(control)}" if control else ""
+            for reason in reasons:
+                yield Missing(what=f"{plain_words(lens)}{method}", why=reason, remedy="")
+
+
+_REMEDIES = {
+    "cap of its cluster": "Raise --per-cluster.",
+    "training": "--include-seen scores it too, and then the number tells what was memorised.",
+    "seen": "--include-seen scores it too, and then the number tells what was memorised.",
+    "limit": "Raise --limit.",
+    "older one": "Nothing: who has read the older one knows the newer one too.",
+    "duplicate": "Nothing: a copy would count the same code twice.",
+    "cut-off date": "Name another day (--cut-off), or read older and newer code of each repository.",
+    "parse": "Repair the files, or leave them out.",
+    "large": "Split the files, or leave them out.",
+}
+"""What helps, by a word of the reason why code was left out."""
+
+
+def _left_out_code(run: RunData) -> Iterator[Missing]:
+    """Code of a corpus that no lens read."""
+    for entry in run.summary.get("corpus") or ():
+        reasons = {**(entry.get("left_out") or {}), **(entry.get("skipped") or {})}
+        for reason, items in reasons.items():
+            if items:
+                remedy = next((words for part, words in _REMEDIES.items() if part in str(reason)), "")
+                corpus = f"{entry.get('name', '')}, {spelled(str(entry.get('language', '')))}"
+                yield Missing(what=f"{count(items)} of {corpus}", why=str(reason), remedy=remedy)
+    for model in run.models:
+        if model.facts.get("seen") and model.facts.get("seen_excluded", True):
+            yield Missing(
+                what=f"{count(model.facts['seen'])} items with {model.label}",
+                why="in the model's training data",
+                remedy=_REMEDIES["seen"],
+            )
+
+
+def _without_verdict(run: RunData) -> Iterator[Missing]:
+    """The numbers of each lens that allow no verdict, counted by what they lack."""
+    lacks: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    totals: Counter[str] = Counter()
+    columns = ["lens", "value", "ci_low", "ci_high", "ci_method", "n_clusters", "effective_clusters", "n_eff"]
+    is_number = pl.col("control").is_null() & (pl.col("metric") != LEFT_OUT)
+    own = run.every_score.filter(is_number).select(*columns, "seeds")
+    for row in own.iter_rows(named=True):
+        totals[row["lens"]] += 1
+        if why := why_no_verdict(row):
+            lacks[row["lens"]][_kind(why)] += 1
+    for lens, kinds in lacks.items():
+        for kind, scores in kinds.most_common():
+            why, remedy = _LACKS[kind]
+            remedy = remedy.format(lens=lens)
+            what = f"{count(scores)} of the {counted(totals[lens], 'number')} of the lens {plain_words(lens)}"
+            yield Missing(what=what, why=why, remedy=remedy)
+
+
+_LACKS = {
+    "cluster": (
+        f"fewer than {ENOUGH_CLUSTERS} effective clusters",
+        "Read more independent code: further repositories or packages (-c), not more of the same.",
+    ),
+    "seed": (
+        f"fewer than {ENOUGH_SEEDS} seeds",
+        f"Train from more seeds (--option {{lens}}.seeds={ENOUGH_SEEDS}).",
+    ),
+    "interval is known": (
+        "no interval is known",
+        "Nothing: such a number is a count or a setting and is not estimated.",
+    ),
+    "": (
+        "too few examples for so wide an interval",
+        "Read more items (--limit), from further repositories or packages.",
+    ),
+}
+"""What a number without a verdict lacks and what helps, by a word of `why_no_verdict`."""
+
+
+def _kind(why: str) -> str:
+    return next(word for word in _LACKS if word in why)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}" if text else ""

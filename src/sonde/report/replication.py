@@ -1,0 +1,355 @@
+"""The section of a replication: every published figure beside what the run found, with known causes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.base.errors import InputError
+from sonde.report.charts import specification
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure, PlainTitle
+from sonde.results.formats import Clusters, Count, Format, Number, Row, count, number
+from sonde.results.published import (
+    PublishedFigure,
+    PublishedTable,
+    Selector,
+    answers,
+    base_name,
+    made_of,
+    published_table,
+)
+from sonde.results.tables import Column, Table
+from sonde.results.words import plain_words
+from sonde.store.rundir import slug
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """A published figure and what the run has for it.
+
+    Attributes:
+        table: The table that it is of.
+        figure: The figure.
+        value: What the run found, in the unit of the figure; None where it found nothing.
+        score: The score that answers it; None where several do, or none.
+        why: Why there is nothing; empty where there is.
+    """
+
+    table: PublishedTable
+    figure: PublishedFigure
+    value: float | None = None
+    score: Row | None = None
+    why: str = ""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Ends of the interval of the score, in the unit of the figure; None where none is known."""
+        if self.score is None or self.figure.take != "value":
+            return None
+        ends = self.score["ci_low"], self.score["ci_high"]
+        return None if None in ends else (ends[0] * self.figure.scale, ends[1] * self.figure.scale)
+
+
+ELSEWHERE = "not in this run"
+
+
+def published_tables(run: RunData) -> list[PublishedTable]:
+    """The tables that the run replicates; those that cannot be read are left out."""
+    found: list[PublishedTable] = []
+    for name, data in (run.summary.get("published") or {}).get("tables", {}).items():
+        try:
+            found.append(published_table(name, data))
+        except (InputError, KeyError, TypeError, ValueError):
+            # The folder of a run may come from anywhere: a page without this table is better than none.
+            continue
+    return found
+
+
+def stand_ins(run: RunData, table: PublishedTable) -> dict[str, str]:
+    """By model of a table, the model of the run in its place; none where the run has one of them."""
+    own = {base_name(model.name) for model in run.models}
+    published = [base_name(one) for one in table.models]
+    if own & set(published) or not run.models:
+        return {}
+    return {one: run.models[place % len(run.models)].name for place, one in enumerate(published)}
+
+
+def beside(run: RunData, table: PublishedTable) -> list[Beside]:
+    """Every figure of a table with what the run has for it."""
+    instead = stand_ins(run, table)
+    held = _Scores(run, table, instead)
+    return [_beside(table, figure, held) for figure in table.figures]
+
+
+def _beside(table: PublishedTable, figure: PublishedFigure, held: _Scores) -> Beside:
+    if figure.nowhere:
+        return Beside(table=table, figure=figure, why=figure.nowhere)
+    if figure.how:
+        value = made_of(figure, held.value_of)
+        why = ELSEWHERE if math.isnan(value) else ""
+        return Beside(table=table, figure=figure, value=None if why else value * figure.scale, why=why)
+    found = held.matching(figure.where)
+    if len(found) != 1:
+        why = f"{len(found)} scores of the run fit" if found else ELSEWHERE
+        return Beside(table=table, figure=figure, why=why)
+    value = _number(found[0][figure.take])
+    if value is None:
+        return Beside(table=table, figure=figure, why=ELSEWHERE)
+    return Beside(table=table, figure=figure, value=value * figure.scale, score=found[0])
+
+
+def _number(value: Any) -> float | None:
+    """A number, or a text that is one."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+class _Scores:
+    """The scores that a table may ask for, by task and metric."""
+
+    def __init__(self, run: RunData, table: PublishedTable, instead: Mapping[str, str]) -> None:
+        self._instead = instead
+        asked = [one for figure in table.figures for one in figure.asked]
+        kept = run.every_score
+        for column in ("lens", "metric", "split"):
+            if asked and all(column in one for one in asked):
+                kept = kept.filter(pl.col(column).is_in({one[column] for one in asked}))
+        self._rows: dict[tuple[str, str], list[Row]] = {}
+        for row in kept.to_dicts():
+            self._rows.setdefault((row["task"], row["metric"]), []).append(row)
+
+    def matching(self, selector: Selector) -> Sequence[Row]:
+        """The scores that meet a condition, of a stand-in where one is read."""
+        model = selector.get("model")
+        if model is not None and base_name(model) in self._instead:
+            selector = {**selector, "model": self._instead[base_name(model)]}
+        return [
+            row
+            for (task, metric), rows in self._rows.items()
+            if selector.get("task", task) == task and selector.get("metric", metric) == metric
+            for row in rows
+            if answers(row, selector)
+        ]
+
+    def value_of(self, selector: Selector) -> float:
+        """The one score that meets a condition; NaN where there is none, or several."""
+        found = self.matching(selector)
+        return found[0]["value"] if len(found) == 1 else math.nan
+
+
+def differing(run: RunData) -> list[str]:
+    """What was asked otherwise than in the file that the paper ships, as ``limit: 60 in place of 10000``."""
+    shipped = (run.summary.get("published") or {}).get("file") or {}
+    return _apart(shipped, run.summary.get("arguments") or {}) if shipped else []
+
+
+def _apart(shipped: Mapping[str, Any], asked: Mapping[str, Any], within: str = "") -> list[str]:
+    found: list[str] = []
+    for name in dict.fromkeys([*shipped, *asked]):
+        before, now = shipped.get(name), asked.get(name)
+        if before == now:
+            continue
+        if isinstance(before, dict) or isinstance(now, dict):
+            found += _apart(before or {}, now or {}, f"{within}{name}." if name != "selection" else within)
+        else:
+            found.append(f"{within.removeprefix('options.')}{name}: {_said(now)} in place of {_said(before)}")
+    return found
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "none" if value in (None, "") else str(value)
+
+
+PUBLISHED = "published"
+"""Public name of the section, and of its group on the page."""
+
+
+title = PlainTitle(name="Replication")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A table of all figures, and a chart a table of the paper: published along, found here up."""
+
+    lens: str = PUBLISHED
+    order: int = -3
+    title: str = "Beside the published figures"
+    caption: str = (
+        "A dot a figure: where the paper has it along the axis, what this run found upwards, with its 95 % "
+        "interval; on the dashed line both are the same. Papers give their figures without intervals, so a "
+        "difference is no test. What is worked out from several scores has no interval here."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """The figures; None where the run replicates nothing."""
+        tables = published_tables(run)
+        if not tables:
+            return None
+        found = [one for table in tables for one in beside(run, table)]
+        return Figure(
+            answer="\n".join(
+                _sentence(
+                    table,
+                    [one for one in found if one.table is table],
+                    replaced=bool(stand_ins(run, table)),
+                )
+                for table in tables
+            ),
+            charts=[
+                chart
+                for table in tables
+                if (chart := _chart(table, [one for one in found if one.table is table]))
+            ],
+            table=_table(found, several=len(tables) > 1),
+            notes=[*_instead(run, tables), *_asked(run), *_causes(tables), *_left(found)],
+        )
+
+
+def _sentence(table: PublishedTable, found: Sequence[Beside], *, replaced: bool) -> str:
+    """How many figures of a table have something beside them, and, of the paper's models, where they lie."""
+    name = f"{table.paper}, {table.source.partition(',')[0]} ({table.title[:1].lower()}{table.title[1:]})"
+    own = [one for one in found if one.value is not None]
+    if not own:
+        return f"{name}: none of its {count(len(found))} figures has a number in this run."
+    told = [(one.figure.value, *ends) for one in own if (ends := one.interval) is not None]
+    inside = sum(low <= value <= high for value, low, high in told)
+    below = sum(value > high for value, _, high in told)
+    said = f"{name}: {count(len(own))} of its {count(len(found))} figures have a number in this run"
+    if not told or replaced:
+        return f"{said}."
+    return (
+        f"{said}; of {count(len(told))} with an interval, the published figure lies inside {count(inside)}, "
+        f"above {count(below)} and below {count(len(told) - inside - below)}."
+    )
+
+
+def _chart(table: PublishedTable, found: Sequence[Beside]) -> Chart | None:
+    records = [
+        {
+            "name": f"{one.figure.row}, {one.figure.column}",
+            "published": one.figure.value,
+            "value": one.value,
+            **dict(zip(("low", "high"), one.interval or (None, None), strict=True)),
+            "said": number(one.figure.value, one.figure.digits),
+            "reading": number(one.value, one.figure.digits),
+        }
+        for one in found
+        # Counts and other columns of a scale of their own would leave all else in a corner.
+        if one.value is not None and one.figure.take == "value"
+    ]
+    if not records:
+        return None
+    ends = [value for one in records for key in ("published", "value") if (value := one[key]) is not None]
+    line = [{"at": min(ends), "up": min(ends)}, {"at": max(ends), "up": max(ends)}]
+    x = alt.X("published:Q", title=f"published in {table.unit}", scale=alt.Scale(zero=False))
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=x,
+        tooltip=[
+            alt.Tooltip("name:N", title=" "),
+            alt.Tooltip("said:N", title="published"),
+            alt.Tooltip("reading:N", title="here"),
+        ],
+    )
+    y = alt.Y("value:Q", title=f"here in {table.unit}", scale=alt.Scale(zero=False))
+    layers = [
+        alt.Chart(alt.Data(values=line)).mark_line(style="reference").encode(x="at:Q", y="up:Q"),
+        base.mark_rule(style="interval").encode(y=alt.Y("low:Q"), y2="high:Q"),
+        base.mark_point(style="dot", filled=True).encode(y=y),
+    ]
+    return Chart(
+        name=f"published-{slug(table.name.replace('/', '-'))}",
+        title=f"{table.source.partition(',')[0].capitalize()}: {table.title}",
+        spec=specification(alt.layer(*layers).properties(height=260)),
+    )
+
+
+def _table(found: Sequence[Beside], *, several: bool) -> Table:
+    rows: list[dict[str, Any]] = [
+        {
+            "table": f"{one.table.paper}, {one.table.source.partition(',')[0]}",
+            "row": one.figure.row,
+            "column": one.figure.column,
+            "unit": one.table.unit if one.figure.take == "value" else "",
+            "published": one.figure.value,
+            "value": one.value,
+            **dict(zip(("low", "high"), one.interval or (None, None), strict=True)),
+            "apart": None if one.value is None else one.value - one.figure.value,
+            "n": one.score["n"] if one.score else None,
+            "n_clusters": one.score["n_clusters"] if one.score else None,
+            "score": one.score,
+            "digits": one.figure.digits,
+            "why": one.why,
+        }
+        for one in found
+    ]
+
+    def digits(row: Row) -> Format:
+        return Number(digits=row["digits"], missing="")
+
+    def interval(row: Row) -> str:
+        if row["low"] is None or row["high"] is None:
+            return ""
+        low, high = (number(row[end], row["digits"]) for end in ("low", "high"))
+        return f"{low} to {high}"
+
+    return Table(
+        summary=f"Every published figure: {count(len(rows))}",
+        columns=[
+            *([Column(title="Table", value="table")] if several else []),
+            Column(title="Row", value="row"),
+            Column(title="Column", value="column"),
+            Column(title="Unit", value="unit"),
+            Column(title="Published", value="published", format=digits),
+            Column(title="Here", value="value", format=digits),
+            Column(title="95 % interval", value=interval),
+            Column(title="Difference", value="apart", format=digits),
+            Column(title="n", value="n", format=Count(missing="")),
+            Column(title="Clusters", value="score", format=Clusters(missing="")),
+            Column(title="Nothing here, because", value="why"),
+        ],
+        rows=rows,
+    )
+
+
+def _instead(run: RunData, tables: Sequence[PublishedTable]) -> list[str]:
+    """Which models are read in place of the paper's."""
+    pairs = {pair for table in tables for pair in stand_ins(run, table).items()}
+    if not pairs:
+        return []
+    here = dict.fromkeys(plain_words(one) for _, one in sorted(pairs))
+    replaced = len({published for published, _ in pairs})
+    return [
+        f"No model of the paper is in this run: {' and '.join(here)} stand{'s' * (len(here) == 1)} in the "
+        f"place of {replaced}. The figures show that the experiment works, and nothing about the paper."
+    ]
+
+
+def _asked(run: RunData) -> list[str]:
+    """What was asked otherwise than the paper's file does."""
+    apart = differing(run)
+    return [f"Asked otherwise than in the file of the paper: {'; '.join(apart)}."] if apart else []
+
+
+def _causes(tables: Sequence[PublishedTable]) -> list[str]:
+    said = dict.fromkeys(cause for table in tables for cause in table.causes)
+    return [f"Known causes of differences: {' '.join(said)}"] if said else []
+
+
+def _left(found: Sequence[Beside]) -> list[str]:
+    """Why figures have nothing beside them, by reason."""
+    reasons = Counter(one.why for one in found if one.why)
+    return [f"{count(times)} without a number here: {why}." for why, times in reasons.most_common()]

@@ -1,0 +1,326 @@
+"""Numbers of a run held to requirements: the bound of the interval counts, never the number itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+from xml.etree import ElementTree
+
+import polars as pl
+from annotated_types import Ge
+
+from sonde.base.checked import Checked, Help, from_table
+from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.toml import read_toml
+from sonde.report.card import (
+    Card,
+    CardNumber,
+    RequirementOutcome,
+    card_of,
+    figures,
+    markdown,
+    number_of,
+    required,
+    subject,
+)
+from sonde.report.run_tables import RunData
+from sonde.results.changes import OUTCOMES
+from sonde.results.formats import legible
+from sonde.results.least import amount, is_difference, least_size
+from sonde.results.verdict import why_no_verdict
+from sonde.results.words import TOO_LITTLE
+from sonde.store.receipts import write_with_receipt
+
+TABLE = "require"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement(Checked):
+    """A number of a run and what its interval has to keep to."""
+
+    lens: Annotated[str, Help("the lens that measured it")]
+    metric: Annotated[str, Help("what the number is, as in `scores.parquet`")]
+    task: Annotated[str | None, Help("of which task of the lens; may be left out where there is one")] = None
+    slice: Annotated[dict[str, Any] | None, Help("its dimensions, name and value; exactly these")] = None
+    where: Annotated[dict[str, Any] | None, Help("further columns, for example model or k")] = None
+    at_least: Annotated[float | None, Help("the least that the lower end of the interval may be")] = None
+    at_most: Annotated[float | None, Help("the most that the upper end of the interval may be")] = None
+    not_below: Annotated[
+        str | None,
+        Help("an earlier card: its value less `margin`, or `least`, is the least that the lower end may be"),
+    ] = None
+    margin: Annotated[float, Ge(0), Help("how far below the earlier value is still accepted")] = 0.0
+
+    least: Annotated[
+        float | None,
+        Ge(0),
+        Help("the least size of a difference that matters; by default that of the metric"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Check the fields and that something is required.
+
+        Raises:
+            UsageError: No bound, or a margin without an earlier card.
+        """
+        Checked.__post_init__(self)
+        if self.at_least is None and self.at_most is None and self.not_below is None:
+            raise UsageError("nothing is required: give at_least, at_most or not_below")
+        if self.margin and self.not_below is None:
+            raise UsageError("margin goes with not_below")
+
+
+def read_requirements(path: Path) -> tuple[Requirement, ...]:
+    """The requirements of a file.
+
+    Raises:
+        InputError: The file cannot be read, or is no TOML.
+        UnknownNameError: A key that there is not; the nearest is named.
+        UsageError: It requires nothing, or a value cannot be what it is.
+    """
+    table = read_toml(path, "requirements")
+    for key in table:
+        if key != TABLE:
+            raise UnknownNameError("table", key, [TABLE]).located(str(path))
+    tables = table.get(TABLE)
+    if not isinstance(tables, list) or not tables:
+        raise UsageError(f"requirements {str(path)!r}: nothing is required; begin with [[{TABLE}]]")
+    return tuple(_requirement(one, place, path) for place, one in enumerate(tables, 1))
+
+
+def _requirement(table: object, place: int, path: Path) -> Requirement:
+    try:
+        return from_table(Requirement, table, TABLE)
+    except UsageError as error:
+        raise error.located(f"[[{TABLE}]] {place} of {path}") from None
+
+
+_MEASURED = frozenset(
+    ("value", "ci_low", "ci_high", "ci_method", "n", "n_clusters", "effective_clusters", "n_eff", "seeds")
+)
+
+
+_OF_THE_RUN = frozenset(("model", "revision", "corpus", "corpus_hash", "item_set", "layer", "head", "seed"))
+"""What two runs of one question may differ in; the layer and head of a headline are chosen anew."""
+
+
+COLUMNS = tuple(
+    name for name in CardNumber.model_fields if name not in _MEASURED | {"lens", "task", "metric", "slice"}
+)
+"""What ``where`` may name."""
+
+
+ASKED = tuple(name for name in CardNumber.model_fields if name not in _MEASURED | _OF_THE_RUN)
+"""What a number is, whatever run it is of."""
+
+
+def held_to(card: Card, run: RunData, file: Path) -> Card:
+    """The card with the outcomes of a file of requirements.
+
+    Args:
+        card: The card of the run.
+        run: The run; any of its numbers may be required, not only those of the card.
+        file: The requirements; paths in it are relative to its folder.
+
+    Raises:
+        UsageError: A requirement cannot be read, or says of no single number of the run what it is.
+        InputError: The file, or an earlier card that it names, cannot be read.
+    """
+    outcomes: list[RequirementOutcome] = []
+    for place, one in enumerate(read_requirements(file), 1):
+        try:
+            outcomes += _outcomes(one, _required(one, card, run), file.parent)
+        except UsageError as error:
+            raise error.located(f"[[require]] {place} of {file}") from None
+    return card.model_copy(update={"requirements": outcomes})
+
+
+def _outcomes(one: Requirement, number: CardNumber, folder: Path) -> Iterator[RequirementOutcome]:
+    least = least_size(
+        number.metric, number.ci_method, {} if one.least is None else {number.metric: one.least}
+    )
+    if one.at_least is not None:
+        yield _outcome(number, "ci_low", one.at_least, "", least if is_difference(number.metric) else 0.0)
+    if one.at_most is not None:
+        yield _outcome(number, "ci_high", one.at_most, "")
+    if one.not_below is not None:
+        path = folder / one.not_below
+        earlier = _earlier(one, number, Card.read(path), path)
+        if earlier.value is None:
+            raise UsageError(f"the earlier card {str(path)!r} has no value of {subject(number)}")
+        margin = max(one.margin, least)
+        less = f" less {margin:g}" if margin else ""
+        others = "" if earlier.item_set == number.item_set else ", which was over other items"
+        origin = f"{earlier.value:.4g} in {one.not_below}{less}{others}"
+        yield _outcome(number, "ci_low", earlier.value - margin, origin)
+
+
+def _outcome(
+    number: CardNumber, bound: Any, threshold: float, origin: str, least: float = 0.0
+) -> RequirementOutcome:
+    why = why_no_verdict(number.model_dump())
+    if why:
+        asked = f"required: {required(bound, threshold)}{f', {origin}' if origin else ''}"
+        said = f"{TOO_LITTLE}, {why} ({asked})"
+        return RequirementOutcome(number=number, bound=bound, threshold=threshold, met=False, why=said)
+    found = getattr(number, bound)
+    met = found >= threshold if bound == "ci_low" else found <= threshold
+    end = "lower" if bound == "ci_low" else "upper"
+    limit = {("ci_low", True): "at least", ("ci_high", True): "at most", ("ci_low", False): "below"}
+    said = f"the {end} end {found:z.4g} is {limit.get((bound, met), 'above')} {threshold:.4g}"
+    said += f" ({origin})" if origin else ""
+    if met and threshold >= 0 and _slight(number, least):
+        met = False
+        said += f", but it {OUTCOMES['slight']} ({number.value:z.4g}; {least:g} would)"
+    return RequirementOutcome(number=number, bound=bound, threshold=threshold, met=met, why=said)
+
+
+def _slight(number: CardNumber, least: float) -> bool:
+    """Whether a number that is a difference is sure and less than matters."""
+    value, low, high = number.value, number.ci_low, number.ci_high
+    if value is None or low is None or high is None:
+        return False
+    return amount(value, low, high, least, sure=low > 0 or high < 0) == "slight"
+
+
+def _required(one: Requirement, card: Card, run: RunData) -> CardNumber:
+    """The one number that a requirement is about: of the card's if one fits, else of all of the run."""
+    of_run = _named(one, run)
+    # The highest of several values of a dimension is meant only where its value is named.
+    headlines = [held for held in card.headlines if held.among == 1 or one.slice is not None]
+    numbers = [held for line in headlines for held in (line.number, line.difference) if held]
+    of_card = [held for held in numbers if _fits(one, held)]
+    if len(of_card) == 1:
+        return of_card[0]
+    found = of_card or [held for held in of_run if _fits(one, held)]
+    if one.slice is None and not of_card:
+        found = [held for held in found if not held.slice] or found
+    if "control" not in (one.where or {}):
+        found = [held for held in found if held.control is None] or found
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"{len(found)} numbers fit: {_differing(found)}")
+    raise UsageError("no number fits what `slice` and `where` say")
+
+
+def _named(one: Requirement, run: RunData) -> list[CardNumber]:
+    """The numbers of the lens, task and metric; every name is checked, and the nearest is suggested."""
+    if one.lens not in run.scored_lenses:
+        raise UnknownNameError("lens with numbers in this run", one.lens, run.scored_lenses)
+    rows = run.every_score.filter(pl.col("lens") == one.lens)
+    for column, name in (("task", one.task), ("metric", one.metric)):
+        if name is not None:
+            _known(f"{column} with numbers of the lens {one.lens!r}", name, rows[column].unique())
+            rows = rows.filter(pl.col(column) == name)
+    found = [number_of(run, row) for row in rows.iter_rows(named=True)]
+    for name, value in (one.where or {}).items():
+        if name not in COLUMNS:
+            raise UnknownNameError("column", name, COLUMNS)
+        _known(f"{name} of {one.metric!r}", value, [getattr(held, name) for held in found])
+    for name, value in (one.slice or {}).items():
+        _known(f"dimension of {one.metric!r}", name, [key for held in found for key in held.slice])
+        values = [held.slice[name] for held in found if name in held.slice]
+        _known(f"value of the dimension {name!r}", str(value), values)
+    return found
+
+
+def _known(what: str, value: Any, values: Iterable[Any]) -> None:
+    """Refuse a value that no number has; the nearest is named."""
+    known = list(dict.fromkeys(one for one in values if one not in (None, "")))
+    if value not in known:
+        raise UnknownNameError(what, str(value), map(str, known))
+
+
+def _fits(one: Requirement, number: CardNumber) -> bool:
+    held = number.model_dump()
+    asked = {"lens": one.lens, "metric": one.metric, **(one.where or {})}
+    if one.task is not None:
+        asked["task"] = one.task
+    same = one.slice is None or {name: str(value) for name, value in one.slice.items()} == number.slice
+    return same and all(held[name] == value for name, value in asked.items())
+
+
+def _differing(numbers: Sequence[CardNumber]) -> str:
+    """In which columns some numbers differ, with a few values each."""
+    parts: list[str] = []
+    for name in ("task", "slice", *COLUMNS):
+        values = list(dict.fromkeys(_spelled(getattr(one, name)) for one in numbers))
+        if len(values) > 1 and name not in ("item_set", "revision", "corpus_hash"):
+            more = ", ..." if len(values) > _FEW else ""
+            parts.append(f"{name} ({', '.join(values[:_FEW])}{more})")
+    return f"they differ in {'; '.join(parts)}; say which" if parts else "nothing tells them apart"
+
+
+_FEW = 4
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {held}" for name, held in value.items()) or "none"
+    return str(value)
+
+
+def _earlier(one: Requirement, number: CardNumber, card: Card, path: Path) -> CardNumber:
+    """The number of an earlier card that answers the same question."""
+    given = {name: value for name, value in (one.where or {}).items() if name in ("layer", "head")}
+    found: list[CardNumber] = []
+    for held in card.numbers:
+        same = all(getattr(held, name) == getattr(number, name) for name in ASKED)
+        if same and all(getattr(held, name) == value for name, value in given.items()):
+            found += [held] if held not in found else []
+    for name in ("corpus", "model"):
+        found = _preferred(found, name, getattr(number, name))
+    if len(found) == 1:
+        return found[0]
+    what = f"{len(found)} numbers of the same question" if found else "no number of the same question"
+    raise UsageError(f"the earlier card {str(path)!r} has {what} as {subject(number)}")
+
+
+def _preferred(numbers: Iterable[CardNumber], name: str, value: Any) -> list[CardNumber]:
+    held = list(numbers)
+    return [one for one in held if getattr(one, name) == value] or held
+
+
+def build_card(directory: Path, require: Path | None = None) -> Card:
+    """Write ``card.json`` and ``card.md`` into the folder of a finished run; torch is not needed.
+
+    Args:
+        directory: The folder of the run.
+        require: A file of requirements that its numbers are held to.
+
+    Raises:
+        InputError: There is no run in the folder, or the requirements or an earlier card cannot be read.
+        UsageError: A requirement is none, or says of no single number what it is; nothing is written.
+        StoreError: A file cannot be written.
+    """
+    run = RunData(directory)
+    card = card_of(run)
+    if require is not None:
+        card = held_to(card, run, require)
+    for path, text in ((run.directory.card, card.json_text()), (run.directory.card_section, markdown(card))):
+        write_with_receipt(run.directory.root, path.name, text)
+    return card
+
+
+def junit(card: Card) -> str:
+    """The outcomes of requirements as JUnit XML: one test suite with a test case a requirement."""
+    failed = sum(not one.met for one in card.requirements)
+    counts = {"tests": str(len(card.requirements)), "failures": str(failed), "errors": "0"}
+    suites = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": "sonde card", **counts})
+    for one in card.requirements:
+        names = {
+            "classname": legible(f"sonde.{one.number.lens}"),
+            "name": legible(f"{subject(one.number)}, {required(one.bound, one.threshold)}"),
+        }
+        case = ElementTree.SubElement(suite, "testcase", names)
+        said = legible(f"{figures(one.number)}: {one.why}")
+        if one.met:
+            ElementTree.SubElement(case, "system-out").text = said
+        else:
+            ElementTree.SubElement(case, "failure", {"message": said, "type": "requirement"}).text = said
+    ElementTree.indent(suites)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,0 +1,478 @@
+"""What a plot answers, and what it hands to the page: charts, drawings, a table, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import polars as pl
+
+from sonde.base.registry import Registry
+from sonde.report.controls import LensQuestion, Row, compared, concluded
+from sonde.report.run_tables import RunData
+from sonde.report.theme import HEAT_EDGES
+from sonde.results.tables import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """One chart.
+
+    Attributes:
+        name: Stem of its files below ``figures/``.
+        title: One line above it.
+        spec: Vega-Lite specification without width and configuration; text and colours come from the theme.
+        wide: Takes the whole width of the page rather than a column.
+        model: Place among the run's models of the one that it is about, whose colour it has; 0 where it is
+            about several or the run has one.
+        large: Whether it is to be read from afar: where it stands alone its title is large too.
+    """
+
+    name: str
+    title: str
+    spec: Mapping[str, Any]
+    wide: bool = False
+    model: int = 0
+    large: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """A finished SVG whose colours may be ``var(--name, #rrggbb)``, and its description for a reader."""
+
+    name: str
+    title: str
+    svg: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embed:
+    """A part of the page with its own template and data, such as the token explorer.
+
+    Attributes:
+        template: File below ``report``, in the folder of its lens.
+        data: Plain JSON, handed to the page's script; never interpreted as markup.
+        context: What the template itself needs.
+        scripts: Files below ``report`` that run, one after the other, once the page stands.
+    """
+
+    template: str
+    data: Mapping[str, Any]
+    context: Mapping[str, Any] = field(default_factory=dict)
+    scripts: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """What one plot shows.
+
+    Attributes:
+        lead: The finding in one sentence for the top of the page; one section a lens has one, or none.
+        answer: The finding in words with its numbers; one line a model or language.
+        charts: Charts side by side.
+        drawings: Pictures that are not charts.
+        table: The numbers behind the charts.
+        notes: Limits a reader has to know, one sentence each.
+        embed: An interactive part.
+    """
+
+    lead: str = ""
+    answer: str = ""
+    charts: Sequence[Chart] = ()
+    drawings: Sequence[Drawing] = ()
+    table: Table | None = None
+    notes: Sequence[str] = ()
+    embed: Embed | None = None
+
+
+@runtime_checkable
+class Plot(Protocol):
+    """A section of the page; each file of a lens's folder defines one as ``plot``."""
+
+    @property
+    def title(self) -> str:
+        """Heading of the section."""
+        ...
+
+    @property
+    def lens(self) -> str:
+        """Public name of the lens whose results it shows."""
+        ...
+
+    @property
+    def order(self) -> int:
+        """Place on the page, ascending."""
+        ...
+
+    @property
+    def caption(self) -> str:
+        """How to read it: what is drawn, in which unit, and what the interval is."""
+        ...
+
+    def draw(self, run: RunData) -> Figure | None:
+        """The figure, or None where the run has nothing to show for it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A plot that had something to show."""
+
+    name: str
+    plot: Plot
+    figure: Figure
+
+
+PLOTS: Registry[Plot] = Registry(
+    "sonde.report.sections", "plot", "plot", protocols=(Plot,), folders=True, group="sonde.report"
+)
+
+
+AMOUNT: Literal["amount"] = "amount"
+
+
+ANSWER: Literal["answer"] = "answer"
+
+
+LINK: Literal["link"] = "link"
+
+
+Rows = Sequence[Sequence[Any]]
+"""What is said of one function, a row a place: first character, end of the characters, then each column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Colouring:
+    """A way to colour a function.
+
+    Attributes:
+        label: What the colour stands for, as a reader picks it.
+        column: The column that it is.
+        edges: Of numbers: where the colour changes, ascending.
+        unit: Of numbers: behind the number.
+        combined: How the numbers of several rows at one place become one.
+        differs: Whether the difference between two models means something.
+    """
+
+    label: str
+    column: str
+    edges: Sequence[float]
+    unit: str
+    combined: Literal["sum", "largest"] = "sum"
+    differs: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What one lens found at the places of some functions.
+
+    Attributes:
+        lens: Public name.
+        label: What it is called beside a token.
+        kind: `AMOUNT`: numbers of subwords, which are the parts that are shown; `ANSWER`: what was said of a
+            place, what is right, and whether it is (columns ``group``, ``said``, ``right``, ``hit``); `LINK`:
+            where a place leads (columns ``group``, ``hit``, ``by``, ``picked_start``, ``picked_end``,
+            ``expected_start``, ``expected_end``).
+        columns: Names of the columns behind start and end.
+        texts: Those that are texts.
+        facts: Of numbers: what else is told of a place, a name and a column each, and a unit or nothing.
+        colourings: Of numbers: what the colour may be.
+        group: What the values of the column ``group`` are, such as ``"relation"``.
+        rows: By model (its folder name) and function.
+        whole: By model and function what is said of it as a whole: ``group``, ``said``, ``right``, ``hit``.
+        weights: By model and function, of some heads (as ``by`` names them), the tokens that each token
+            attends to most: ``[start, [[start, end, share], ...]]`` a token.
+        summaries: By model and function, a number of the function as a whole.
+        summary: What that number is.
+        alike: By model, what has to be equal for numbers of two models to be subtracted.
+        note: What a reader has to know of it, a sentence.
+    """
+
+    lens: str
+    label: str
+    kind: Literal["amount", "answer", "link"]
+    columns: Sequence[str]
+    texts: frozenset[str] = frozenset()
+    facts: Sequence[tuple[str, str, str]] = ()
+    colourings: Sequence[Colouring] = ()
+    group: str = ""
+    rows: Mapping[str, Mapping[str, Rows]] = field(default_factory=dict[str, Mapping[str, Rows]])
+    whole: Mapping[str, Mapping[str, Rows]] = field(default_factory=dict[str, Mapping[str, Rows]])
+    weights: Mapping[str, Mapping[str, Mapping[str, Rows]]] = field(
+        default_factory=dict[str, Mapping[str, Mapping[str, Rows]]]
+    )
+    summaries: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
+    summary: str = ""
+    alike: Mapping[str, str] = field(default_factory=dict[str, str])
+    note: str = ""
+
+
+COLOURINGS = (
+    Colouring(label="Bits", column="bits", edges=HEAT_EDGES, unit="bits", differs=True),
+    Colouring(
+        label="Rank", column="rank", edges=(2, 3, 6, 11, 51, 101, 501, 1001), unit="rank", combined="largest"
+    ),
+    Colouring(label="Entropy", column="entropy", edges=HEAT_EDGES, unit="bits", combined="largest"),
+)
+"""What subwords are coloured by: of ranks the first, the second, those among five, among ten and so on."""
+
+
+WAYS = {
+    "causal": "each subword from what stands before it",
+    "pll": "each subword from both sides, with the rest of its word hidden",
+    "infill": "each code token left out, and written from both sides",
+}
+"""From what subwords are scored, in words: numbers of two are not comparable."""
+
+
+LINKED = (
+    "group", "hit", "by", "picked_start", "picked_end", "expected_start", "expected_end",
+)  # fmt: skip
+"""Columns of `LINK`."""
+
+
+def no_difficulty(run: RunData) -> pl.DataFrame | None:
+    """A lens that does not say which functions are hard."""
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLens:
+    """What a lens offers for the explorer of tokens.
+
+    Attributes:
+        known: Ids of the functions that it says something of, in no particular order.
+        findings: What it says of some functions, of each at most its first characters; None for nothing.
+        difficulty: ``item_id, difficulty, subwords`` of the functions that every model of the lens read, the
+            number that orders them and how many subwords are behind it; None where the lens has none.
+    """
+
+    known: Callable[[RunData], Sequence[str]]
+    findings: Callable[[RunData, Sequence[str], int], Findings | None]
+    difficulty: Callable[[RunData], pl.DataFrame | None] = no_difficulty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedNumber:
+    """The number that a lens offers for the table over lenses.
+
+    Attributes:
+        title: What it is, as a heading and an axis, without its unit.
+        question: Which rows of the lens hold it, its controls among them, and whether less is better.
+        fact: Expression of what a row is about as the lens has it, such as a relation.
+        constructs: The constructs that each fact belongs to, of those that all languages share.
+        against: In words what the number is held against.
+        level: Expression, over the rows of one metric, of what the number is held against where it has no
+            controls; None where it has.
+        inside: Whether it is read from what the model computes on the way, and not from what it predicts.
+        same: A sentence: what of the lens is counted under a construct.
+        scale: What the number, which is no share, is multiplied by where it is shown.
+        of_several: What stands in its place where the run has it: the number of several models over the same
+            text.
+    """
+
+    title: str
+    question: LensQuestion
+    fact: pl.Expr
+    constructs: Mapping[str, Sequence[str]]
+    against: str
+    level: pl.Expr | None = None
+    inside: bool = False
+    same: str = ""
+    scale: float = 1.0
+    of_several: JoinedNumber | None = None
+
+    def in_run(self, run: RunData, lens: str) -> JoinedNumber:
+        """The number that a run has of the lens."""
+        other = self.of_several
+        if (
+            other is None
+            or run.scores(metrics=other.question.metrics, lens=lens, where=other.question.where).is_empty()
+        ):
+            return self
+        return other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedCell:
+    """The number of one lens about one construct.
+
+    Attributes:
+        fact: What it is about, as the lens has it; of several the one with most observations behind it.
+        row: The score.
+        level: What it is held against; None where there is nothing.
+        kind: What may be concluded, a key of `sonde.report.controls.VERDICTS`.
+        among: How many facts of the lens belong to the construct.
+    """
+
+    fact: str
+    row: Row
+    level: float | None
+    kind: str
+    among: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedRow:
+    """What the lenses say of one construct in one model and language."""
+
+    model: str
+    language: str
+    construct: str
+    cells: Mapping[str, JoinedCell]
+
+
+def joined_rows(run: RunData, offered: Mapping[str, JoinedNumber]) -> list[JoinedRow]:
+    """A row a model, language and construct that two lenses or more say something of.
+
+    Args:
+        run: The run.
+        offered: What each lens offers.
+    """
+    cells: dict[tuple[str, str, str], dict[str, JoinedCell]] = {}
+    for lens, number in offered.items():
+        for key, cell in _cells(run, lens, number):
+            cells.setdefault(key, {})[lens] = cell
+    places = {model.name: place for place, model in enumerate(run.models)}
+    order = sorted(cells, key=lambda key: (places.get(key[0], len(places)), *key[1:]))
+    return [
+        JoinedRow(model=model, language=language, construct=construct, cells=held)
+        for model, language, construct in order
+        if len(held := cells[model, language, construct]) > 1
+    ]
+
+
+def _cells(run: RunData, lens: str, number: JoinedNumber) -> list[tuple[tuple[str, str, str], JoinedCell]]:
+    question = number.question
+    rows = run.scores(metrics=question.with_gains, lens=lens, controls=True)
+    if rows.is_empty():
+        return []
+    level = pl.lit(None, pl.Float64) if number.level is None else number.level
+    subject = ("model", "language")
+    rows = rows.with_columns(level=level.over("metric", "task", *subject)).filter(question.where)
+    rows = rows.with_columns(fact=number.fact).filter(pl.col("fact").is_in(list(number.constructs)))
+    # A side of an encoder-decoder is another question: the first answers.
+    found: dict[tuple[str, str, str], list[tuple[str, JoinedCell]]] = {}
+    for (model, language, fact), part in rows.partition_by(
+        *subject, "fact", as_dict=True, maintain_order=True
+    ).items():
+        first = part.filter(pl.col("side") == part["side"][0])
+        cell = _cell(str(fact), first.to_dicts(), question)
+        if cell is None:
+            continue
+        for construct in number.constructs[str(fact)]:
+            found.setdefault((str(model), str(language), construct), []).append((str(fact), cell))
+    return [(key, _largest(held)) for key, held in found.items()]
+
+
+def _cell(fact: str, rows: Sequence[Row], question: LensQuestion) -> JoinedCell | None:
+    held = compared(rows, question)
+    if held is None:
+        return None
+    row, control, kind = held.row, held.control, held.kind
+    level = row["level"] if control is None else control["value"]
+    if control is None and level is not None:
+        # A level is as a control without an interval, so that the one rule decides.
+        known = {**row, "value": level, "ci_low": level, "ci_high": level}
+        kind, _ = concluded(row, known, None, lower=question.lower)
+    return JoinedCell(fact=fact, row=row, level=level, kind=kind, among=1)
+
+
+def _largest(cells: Sequence[tuple[str, JoinedCell]]) -> JoinedCell:
+    """The fact with most observations: a choice that does not look at the numbers."""
+    _, cell = min(cells, key=lambda one: (-one[1].row["n"], one[0]))
+    return replace(cell, among=len(cells))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A number shown large, with its interval, which is empty where none is known."""
+
+    label: str
+    value: str
+    interval: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Top:
+    """The headline of a page and what stands beneath it.
+
+    Attributes:
+        headline: The finding in a few words.
+        template: File below ``report`` that writes the sentences under it.
+        context: What the template needs.
+        note: What a reader has to know of every number above it.
+        tiles: The few numbers shown large.
+        table: Every overall number.
+        intervals: How its intervals were made.
+    """
+
+    headline: str
+    template: str
+    context: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+    tiles: Sequence[Tile] = ()
+    table: Table | None = None
+    intervals: str = ""
+
+
+class Title(Protocol):
+    """What the folder of a lens's sections declares as ``title``; most leave it at `PlainTitle`."""
+
+    @property
+    def name(self) -> str:
+        """Heading of all its sections."""
+        ...
+
+    @property
+    def question(self) -> LensQuestion | None:
+        """Which number speaks for it on the first screen; None leaves that to its scores."""
+        ...
+
+    @property
+    def cites(self) -> Sequence[str]:
+        """Keys of the papers that its method is from, see `sonde.report.text`."""
+        ...
+
+    @property
+    def explained(self) -> str:
+        """How its numbers are made, in sentences for the part that says what was measured."""
+        ...
+
+    @property
+    def in_float32(self) -> str:
+        """What of it is computed in float32 whatever the weights are; empty for nothing."""
+        ...
+
+    @property
+    def joined(self) -> JoinedNumber | None:
+        """What it offers for the table over lenses; None for nothing."""
+        ...
+
+    @property
+    def tokens(self) -> TokenLens | None:
+        """What it offers for the explorer of tokens; None for nothing."""
+        ...
+
+    def top(self, run: RunData) -> Top | None:
+        """The headline of the page; None where its sections say all that there is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainTitle:
+    """The title of a lens whose findings are sentences among others at the top of the page."""
+
+    name: str
+    question: LensQuestion | None = None
+    cites: Sequence[str] = ()
+    explained: str = ""
+    in_float32: str = ""
+    joined: JoinedNumber | None = None
+    tokens: TokenLens | None = None
+
+    def top(self, run: RunData) -> Top | None:
+        """No headline of its own."""
+        return None

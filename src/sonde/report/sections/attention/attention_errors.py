@@ -1,0 +1,196 @@
+"""What the best heads pick where they miss, by situation and kind of word (CodeSyntax, table 7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report.charts import by_kind, specification
+from sonde.report.run_tables import ModelInfo, RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.sections.attention._scores import LENS, RELATION, SNIPPET, with_subject
+from sonde.report.text import readable
+from sonde.results.dimensions import dimension
+from sonde.results.extremes import count_compared, describe_extreme, find_extreme
+from sonde.results.formats import Count, WithInterval, count, join_names, with_interval
+from sonde.results.tables import Column, Table
+from sonde.results.verdict import why_no_verdict
+from sonde.results.words import TOO_LITTLE
+
+_STAGE = f"{LENS}.1"
+
+
+_EXAMPLES = 2
+
+
+_FEWEST = 10
+
+
+_CONTEXT = 30
+
+
+class AttentionErrors:
+    """Stacked shares of the misses, and examples."""
+
+    title = "Attention: what heads pick instead"
+    lens = LENS
+    order = 350
+    caption = (
+        "Of the edges that the best head of a relation misses at once (first word of the dependent), the "
+        "share by what it picks. Counted in a second pass over a sample of the functions. The table has each "
+        "share with its interval, and misses as examples: the word that is asked, what was looked for, and "
+        "what was picked, in their line."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One chart a subject and way of counting."""
+        rows = run.scores(metrics=["picked"], lens=LENS)
+        if rows.is_empty():
+            return None
+        kind, situation = dimension("kind"), dimension("situation")
+        rows = with_subject(rows, run).with_columns(
+            relation=dimension(RELATION),
+            way=pl.when(kind.is_not_null()).then(pl.lit("kind")).otherwise(pl.lit("situation")),
+            what=pl.coalesce(kind, situation),
+        )
+        shown = rows.filter(pl.col("n") >= _FEWEST)
+        charts = [
+            Chart(
+                name=f"attention-errors-{way}-{place}",
+                title=f"Misses by {name}, {subject}",
+                spec=_spec(part.filter(pl.col("way") == way), name),
+                wide=True,
+            )
+            for place, ((subject,), part) in enumerate(
+                shown.partition_by("subject", as_dict=True, maintain_order=True).items()
+            )
+            for way, name in (("situation", "situation"), ("kind", "kind of word"))
+        ]
+        return Figure(
+            answer=_answer(shown),
+            charts=charts,
+            table=_table(rows, run),
+            notes=[f"Relations with fewer than {_FEWEST} misses are in the table only."],
+        )
+
+
+def _spec(rows: pl.DataFrame, name: str) -> dict[str, Any]:
+    records = rows.select("relation", "what", "value", "n").to_dicts()
+    base = alt.Chart(alt.Data(values=records)).encode(
+        y=alt.Y("relation:N", title=None),
+        x=alt.X(
+            "value:Q",
+            title="share of misses",
+            stack="zero",
+            axis=alt.Axis(format="%"),
+            scale=alt.Scale(domain=[0, 1]),
+        ),
+        color=by_kind("what", name),
+        tooltip=[
+            alt.Tooltip("relation:N", title=" "),
+            alt.Tooltip("what:N", title="picked"),
+            alt.Tooltip("value:Q", format=".1%", title="share of misses"),
+            alt.Tooltip("n:Q", format=",", title="misses"),
+        ],
+    )
+    return specification(base.mark_bar().properties(height=alt.Step(18)))
+
+
+def _answer(rows: pl.DataFrame) -> str:
+    """What heads pick over all misses of a subject, by kind of word, as far as the intervals tell."""
+    said: list[str] = []
+    kinds = rows.filter(pl.col("way") == "kind")
+    for (subject,), part in kinds.partition_by("subject", as_dict=True, maintain_order=True).items():
+        misses = int(part.unique("relation")["n"].sum())
+        pooled = _pooled(part, misses)
+        found = find_extreme(pooled, of_one_whole=True)
+        if found is None:
+            why = next(filter(None, map(why_no_verdict, pooled)), "there is only one")
+            shares = join_names([f"{row['what']} {with_interval(row, 100, 1)} %" for row in pooled])
+            of = "which kind of word the best heads pick instead"
+            said.append(f"{subject}: {TOO_LITTLE} on {of} ({why}): {shares}.")
+            continue
+        clause = describe_extreme(
+            found,
+            lambda row: str(row["what"]),
+            lambda row: f"{with_interval(row, 100, 1)} %",
+            verb="is picked most often",
+            end="top",
+        )
+        of = count_compared(found, "kinds of word")
+        over = f"{count(misses)} miss{'es' * (misses != 1)}"
+        said.append(f"{subject}: over {over} of the best heads, of {of}, {clause}.")
+    return "\n".join(said)
+
+
+def _pooled(rows: pl.DataFrame, misses: int) -> list[dict[str, Any]]:
+    """Shares over all misses; ends are sums of ends, which hold however much the relations go together."""
+    share = pl.col("n") / misses
+    pooled = rows.sort("n", descending=True, maintain_order=True).group_by("what", maintain_order=True)
+    return pooled.agg(
+        (pl.col("value") * share).sum(),
+        # A share that has no interval may be anything, and where none has one nothing is known.
+        pl.when(pl.col("ci_low").is_not_null().any()).then((pl.col("ci_low").fill_null(0.0) * share).sum()),
+        pl.when(pl.col("ci_high").is_not_null().any()).then((pl.col("ci_high").fill_null(1.0) * share).sum()),
+        pl.col("n").sum(),
+        pl.when(pl.col("n_eff").is_not_null().all()).then(pl.col("n_eff").sum()),
+        pl.col("effective_clusters", "n_clusters", "df", "seeds", "ci_method").first(),
+    ).to_dicts()
+
+
+def _table(rows: pl.DataFrame, run: RunData) -> Table:
+    shares = rows.sort("relation", "subject", "value", descending=[False, False, True]).to_dicts()
+    return Table(
+        summary="Shares of misses, and examples",
+        columns=[
+            Column(title="Relation", value="relation", help="The relation between two words in the syntax."),
+            Column(title="Of", value="subject"),
+            Column(title="Picked", value="what", help="The word that the head attends to most instead."),
+            Column(
+                title="Share of misses, %", format=WithInterval(digits=1, scale=100, missing=""),
+                help="Of all edges whose other end the head misses, how many go to this word.",
+            ),
+            Column(title="Misses", value="n", format=Count(missing="")),
+        ],
+        rows=[*shares, *(example for model in run.models for example in _examples(run, model))],
+    )  # fmt: skip
+
+
+def _examples(run: RunData, model: ModelInfo) -> list[dict[str, Any]]:
+    """A few misses of each relation, each as the line around the word that is asked."""
+    table = run.table(_STAGE, model)
+    if table is None:
+        return []
+    misses = (
+        table.filter(~pl.col("hit") & ~pl.col("item_id").str.ends_with(SNIPPET))
+        .sort("item_id", "asked_start")
+        .group_by("side", "relation", maintain_order=True)
+        .head(_EXAMPLES)
+        .collect()
+    )
+    texts = dict(run.items(misses["item_id"].unique().to_list()).select("item_id", "text").iter_rows())
+    return [
+        {
+            "relation": row["relation"],
+            "subject": f"{model.label}, {row['side']}" if misses["side"].n_unique() > 1 else model.label,
+            "what": _example(row, texts.get(row["item_id"], "")),
+            "value": None,
+            "n": None,
+        }
+        for row in misses.sort("relation").iter_rows(named=True)
+    ]
+
+
+def _example(row: dict[str, Any], text: str) -> str:
+    at = row["asked_start"]
+    line = text[max(0, at - _CONTEXT) : at + 2 * _CONTEXT].replace("\n", "↵")
+    asked, expected, picked = (
+        readable(row[name].replace("\n", "↵").replace(" ", "␣"))[:_CONTEXT]
+        for name in ("asked", "expected", "picked")
+    )
+    return f"“{asked}” in “{line}”: looked for “{expected}”, picked “{picked}” ({row['situation']})"
+
+
+plot = AttentionErrors()

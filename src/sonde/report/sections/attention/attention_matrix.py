@@ -1,0 +1,133 @@
+"""All heads by all relations: how often each finds each, and which were chosen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report.charts import specification, written
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.sections.attention._scores import BY_HEAD, LENS, best_of, head_name, with_subject
+from sonde.results.formats import COUNT, PERCENT, count, counted
+from sonde.results.tables import Column, Table
+
+_MOST_HEADS = 192
+"""More heads than this are no picture that anyone reads."""
+
+
+class AttentionMatrix:
+    """A row a relation, a column a head."""
+
+    title = "Attention: every head and relation"
+    lens = LENS
+    order = 325
+    caption = (
+        "Share of the test edges of each relation (first word of the dependent) that each head finds at "
+        "once. Columns are heads as layer.head, counted from 0; relations stand in the order of the head "
+        "that finds most of them, so that those of one head stand together. A dot marks the head that was "
+        "chosen for the relation on validation, whose share is the one that is reported; the strongest "
+        "cell of a row is the best of many and says more than it should."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One matrix a subject."""
+        rows = with_subject(run.scores(metrics=["first_hit"], by=BY_HEAD, lens=LENS), run)
+        if rows.is_empty():
+            return None
+        chosen = best_of(run)
+        parts = rows.partition_by("subject", as_dict=True, maintain_order=True)
+        charts: list[Chart] = []
+        answer: list[str] = []
+        notes: list[str] = []
+        for place, ((subject,), part) in enumerate(parts.items()):
+            best = chosen.get(str(subject), {})
+            shown = _shown(part)
+            if (heads := _heads(part)) > (drawn := _heads(shown)):
+                notes.append(
+                    f"{subject}: {count(drawn)} of {count(heads)} heads are drawn, those that find most of "
+                    "any relation; the table has all."
+                )
+            charts.append(
+                Chart(
+                    name=f"attention-matrix-{place}" if len(parts) > 1 else "attention-matrix",
+                    title=f"Edges found by every head, {subject}",
+                    spec=_spec(shown, best),
+                    wide=True,
+                )
+            )
+            answer.append(_answer(str(subject), part, best))
+        return Figure(answer="\n".join(answer), charts=charts, table=_table(rows), notes=notes)
+
+
+def _heads(rows: pl.DataFrame) -> int:
+    return rows.select("layer", "head").n_unique()
+
+
+def _shown(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the heads that find most of any relation."""
+    best = rows.group_by("layer", "head").agg(pl.col("value").max())
+    kept = best.sort("value", "layer", "head", descending=[True, False, False]).head(_MOST_HEADS)
+    return rows.join(kept.select("layer", "head"), on=["layer", "head"], how="semi", maintain_order="left")
+
+
+def _spec(rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> dict[str, Any]:
+    first = rows.sort("value", "layer", "head", descending=[True, False, False]).unique("label", keep="first")
+    relations = first.sort("layer", "head", "label")["label"].to_list()
+    heads = rows.select("layer", "head").unique().sort("layer", "head").rows()
+    records = [
+        {
+            "relation": row["label"],
+            "place": head_name(row),
+            "value": row["value"],
+            "n": row["n"],
+            "mark": "●" if row["label"] in best.get((row["layer"], row["head"]), ()) else "",
+        }
+        for row in rows.iter_rows(named=True)
+    ]
+    order = [f"{layer}.{head}" for layer, head in heads]
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=alt.X("place:N", sort=order, title="head", axis=alt.Axis(labelAngle=-90, labelOverlap=True)),
+        y=alt.Y("relation:N", sort=relations, title=None),
+        tooltip=[
+            alt.Tooltip("relation:N", title=" "),
+            alt.Tooltip("place:N", title="layer.head"),
+            alt.Tooltip("value:Q", format=".1%", title="edges found"),
+            alt.Tooltip("n:Q", format=",", title="edges"),
+        ],
+    )
+    colour = alt.Color(
+        "value:Q", title="edges found", scale=alt.Scale(domain=[0, 1]), legend=alt.Legend(format="%")
+    )
+    layers = [base.mark_rect().encode(color=colour), *written(base, "mark:N", 1, 9)]
+    return specification(alt.layer(*layers).properties(height=alt.Step(17)))
+
+
+def _answer(subject: str, rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> str:
+    """How the relations are dealt over the heads."""
+    several = sum(len(relations) > 1 for relations in best.values())
+    heads, relations = counted(_heads(rows), "head"), counted(sum(map(len, best.values())), "relation")
+    return (
+        f"{subject}: {len(best)} of {heads} {'is' if len(best) == 1 else 'are'} the chosen one of "
+        f"{relations}, {count(several)} of them of several."
+    )
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    return Table(
+        summary="Every head and relation",
+        columns=[
+            Column(title="Relation", value="label", help="The relation between two words in the syntax."),
+            Column(title="Of", value="subject"),
+            Column(title="Layer", value="layer", format=COUNT, help="Counted from 0, the lowest."),
+            Column(title="Head", value="head", format=COUNT, help="Its number in the layer, from 0."),
+            Column(title="Found, %", format=PERCENT, help="Test edges whose other end it attends to most."),
+            Column(title="Edges", value="n", format=COUNT),
+        ],
+        rows=rows.sort("value", descending=True, maintain_order=True),
+    )
+
+
+plot = AttentionMatrix()

@@ -1,0 +1,146 @@
+"""How much attention heads pay to the first token and to separators, where nothing is to be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report.charts import specification
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.sections.attention._scores import LENS, best_of, with_subject
+from sonde.report.text import no_verdict
+from sonde.results.extremes import split_at
+from sonde.results.formats import COUNT, count, with_interval
+from sonde.results.tables import Column, Table, scored
+from sonde.results.words import TOO_LITTLE, nothing_found_in
+
+_SINKS = {"sink_first": "first token", "sink_separator": "separators"}
+
+
+_HALF = 0.5
+
+
+_ENDS = ("value", "ci_low", "ci_high")
+
+
+class AttentionSinks:
+    """Layers by heads, coloured by the share of attention that rests."""
+
+    title = "Attention: where heads rest"
+    lens = LENS
+    order = 327
+    caption = (
+        "Share of its attention that a head pays to the first token that the model reads (the special "
+        "token before the text, else the first of the text), and to the special tokens behind it, from "
+        "the words that relations are asked of: a mean over functions. Attention adds up to one, so a "
+        "head that finds nothing may put it there; such a head is at rest, and follows no relation. Words "
+        "near the beginning of a text that see only what stands before them have few others to attend to, "
+        "which raises the share of the first token in a decoder."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One map a subject and kind of sink."""
+        rows = with_subject(run.scores(metrics=list(_SINKS), lens=LENS), run)
+        if rows.is_empty():
+            return None
+        parts = rows.partition_by("subject", "metric", as_dict=True, maintain_order=True)
+        charts = [
+            Chart(
+                name=f"attention-sinks-{place}",
+                title=f"Attention to the {_SINKS[str(metric)]}, {subject}",
+                spec=_spec(part),
+            )
+            for place, ((subject, metric), part) in enumerate(parts.items())
+        ]
+        return Figure(answer="\n".join(_sentences(run, rows)), charts=charts, table=_table(rows))
+
+
+def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+    records = [
+        {
+            "layer": row["layer"],
+            "head": row["head"],
+            "value": row["value"],
+            "reading": with_interval(row, 100, 1),
+            "n": row["n"],
+        }
+        for row in rows.iter_rows(named=True)
+    ]
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
+        y=alt.Y("layer:O", title="layer", sort="descending"),
+        color=alt.Color(
+            "value:Q", title="attention", scale=alt.Scale(domain=[0, 1]), legend=alt.Legend(format="%")
+        ),
+        tooltip=[
+            alt.Tooltip("layer:O"),
+            alt.Tooltip("head:O"),
+            alt.Tooltip("reading:N", title="attention, %"),
+            alt.Tooltip("n:Q", format=",", title="functions"),
+        ],
+    )
+    return specification(base.mark_rect().properties(height=alt.Step(22)))
+
+
+def _sentences(run: RunData, rows: pl.DataFrame) -> list[str]:
+    """How much rests on average, in how many heads more than half does, and what these are chosen for."""
+    chosen = best_of(run)
+    said: list[str] = []
+    for (subject,), part in rows.partition_by("subject", as_dict=True, maintain_order=True).items():
+        means = [
+            f"{with_interval(_mean(held), 100, 1)} % to the {_SINKS[str(metric)]}"
+            for (metric,), held in part.partition_by("metric", as_dict=True, maintain_order=True).items()
+        ]
+        heads = _by_head(part)
+        above, below, unclear = split_at(heads, _HALF)
+        best = sum((head["layer"], head["head"]) in chosen.get(str(subject), {}) for head in above)
+        tail = f" ({count(best)} of them {'is' if best == 1 else 'are'} the chosen head of a relation)"
+        few = [head for head in unclear if no_verdict(head)]
+        level = [head for head in unclear if not no_verdict(head)]
+        said_of_rest = nothing_found_in(level, 100, 1, " points", among=len(heads))
+        rest = "".join(f"; {one}" for one in said_of_rest)
+        rest += f"; {TOO_LITTLE} in {count(len(few))}" if few else ""
+        said.append(
+            f"{subject}: heads pay {' and '.join(means)} on average; {count(len(above))} of "
+            f"{count(len(heads))} surely pay{'s' * (len(above) == 1)} more than half there"
+            f"{tail if above else ''}, {count(len(below))} surely less{rest}."
+        )
+    return said
+
+
+def _mean(rows: pl.DataFrame) -> dict[str, float | None]:
+    """The mean over heads; ends are means of ends, which hold however much the heads go together."""
+    known = pl.all_horizontal(pl.col(_ENDS).is_not_null().all())
+    value, *ends = (pl.col(name).mean() for name in _ENDS)
+    return rows.select(value, *(pl.when(known).then(end) for end in ends)).row(0, named=True)
+
+
+def _by_head(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    """What each head pays in all; ends are sums of ends, which hold however much the parts go together."""
+    first = [name for name in rows.columns if name not in ("layer", "head", *_ENDS)]
+    known = pl.all_horizontal(pl.col(_ENDS).is_not_null().all())
+    return (
+        rows.group_by("layer", "head", maintain_order=True)
+        .agg(pl.when(known).then(pl.col(_ENDS).sum()), pl.col(first).first())
+        .to_dicts()
+    )
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    return Table(
+        summary="Every head, in % of its attention",
+        columns=[
+            Column(title="Of", value="subject"),
+            Column(title="To the", value=lambda row: _SINKS[row["metric"]]),
+            Column(title="Layer", value="layer", format=COUNT, help="Counted from 0, the lowest."),
+            Column(title="Head", value="head", format=COUNT, help="Its number in the layer, from 0."),
+            *scored("Attention, %", digits=1, scale=100),
+        ],
+        rows=rows.sort("value", descending=True, maintain_order=True),
+    )
+
+
+plot = AttentionSinks()

@@ -1,0 +1,148 @@
+"""A snippet that the user gave: what the best heads rank first in it, and how their attention spreads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sonde.report.charts import arcs, heat_map
+from sonde.report.run_tables import ModelInfo, RunData
+from sonde.report.section import Drawing, Figure
+from sonde.report.sections.attention._scores import LENS, SNIPPET
+from sonde.results.formats import count
+from sonde.results.tables import Column, Table
+
+_STAGE = f"{LENS}.1"
+
+
+_MAPS = 3
+
+
+class AttentionSnippet:
+    """Arcs between the words of the snippet, and heat maps of the heads that most of its relations have."""
+
+    title = "Attention: the snippet"
+    lens = LENS
+    order = 360
+    caption = (
+        "The snippet's words from top to bottom. On the right an arc leads from each word that is asked to "
+        "the word that the best head of the relation ranks first: full where that is the first word looked "
+        "for, dashed where it is another; on the left an arc leads to the word that was looked for and "
+        "missed. Heat maps show how much of its attention each word (row) pays to each other (column), "
+        "from 2 % on; what special tokens and the word itself get is left out. Point at an arc or a field "
+        "for names and numbers."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Drawings of every model and side."""
+        given = run.summary.get("arguments", {}).get("options", {}).get(LENS, {}).get("snippet")
+        if given is None:
+            return None
+        name = str(given).replace("\\", "/").rsplit("/", 1)[-1]
+        answers: list[str] = []
+        drawings: list[Drawing] = []
+        records: list[dict[str, Any]] = []
+        for model in run.models:
+            rows = _rows(run, model)
+            if rows.is_empty():
+                answers.append(
+                    f"{model.label}: {name} is not drawn, since no relation of it has a best head here; "
+                    "read more functions in its language."
+                )
+            elif rows["words"].null_count() == len(rows):
+                reason = rows["situation"][0]
+                answers.append(f"{model.label}: {name} is not read, it is {reason}; give a shorter one.")
+            for (side,), part in (
+                rows.filter(pl.col("side").is_not_null())
+                .partition_by("side", as_dict=True, maintain_order=True)
+                .items()
+            ):
+                subject = f"{model.label}, {side}"
+                edges = part.filter(pl.col("words").is_null())
+                found = int(edges["hit"].sum())
+                answers.append(
+                    f"{subject}: of {count(len(edges))} edges in {name} the best heads find {count(found)} "
+                    "at once (first word of the dependent)."
+                )
+                drawings += _drawings(part, f"{model.slug}-{side}", subject)
+                records += [_row(row, subject) for row in edges.iter_rows(named=True)]
+        table = Table(
+            summary="Every edge of the snippet",
+            columns=[
+                Column(title="Relation", value="relation"),
+                Column(title="Of", value="subject"),
+                Column(
+                    title="Layer.head",
+                    value=lambda row: f"{row['layer']}.{row['head']}",
+                    help="The best head of the relation, counted from 0.",
+                ),
+                Column(title="Asked", value="asked", help="The word whose attention is read."),
+                Column(title="Looked for", value="expected", help="The other end of the edge."),
+                Column(title="Ranked first", value="picked", help="The word that is attended to most."),
+                Column(title="Found", value=lambda row: "yes" if row["hit"] else f"no: {row['situation']}"),
+            ],
+            rows=records,
+        )
+        return Figure(answer="\n".join(answers), drawings=drawings, table=table if records else None)
+
+
+def _rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
+    """What was observed of the snippet; the rows of its heads are those with words."""
+    table = run.table(_STAGE, model)
+    if table is None or "words" not in table.collect_schema().names():
+        return pl.DataFrame()
+    order = ["side", "asked_start", "relation", "layer", "head"]
+    return table.filter(pl.col("item_id").str.ends_with(SNIPPET)).sort(order).collect()
+
+
+def _drawings(rows: pl.DataFrame, stem: str, subject: str) -> list[Drawing]:
+    heads = rows.filter(pl.col("words").is_not_null())
+    edges = rows.filter(pl.col("words").is_null())
+    words = heads["words"][0].to_list()
+    place = {key: at for at, key in enumerate(zip(heads["starts"][0].to_list(), words, strict=True))}
+    shown = [at for at, word in enumerate(words) if word]
+    drawn = [
+        Drawing(
+            name=f"attention-snippet-{stem}",
+            title=f"What the best heads rank first, {subject}",
+            svg=arcs(words, shown, [_ends(row, place) for row in edges.iter_rows(named=True)]),
+            description=f"{len(edges)} relations between {len(shown)} words, {subject}",
+        )
+    ]
+    most = (
+        edges.group_by("layer", "head")
+        .agg(pl.len().alias("edges"), pl.col("relation").unique().sort().alias("relations"))
+        .sort(["edges", "layer", "head"], descending=[True, False, False])
+        .head(_MAPS)
+    )
+    for layer, head, _, relations in most.iter_rows():
+        held = heads.filter((pl.col("layer") == layer) & (pl.col("head") == head))["weights"][0]
+        weights = np.frombuffer(held, np.float16).reshape(len(words), len(words)).astype(np.float64)
+        title = f"Head {head} of layer {layer} ({', '.join(relations)}), {subject}"
+        drawn.append(
+            Drawing(
+                name=f"attention-snippet-{stem}-{layer}-{head}",
+                title=title,
+                svg=heat_map(words, shown, weights),
+                description=f"{title}: attention between {len(shown)} words",
+            )
+        )
+    return drawn
+
+
+def _ends(row: dict[str, Any], place: dict[tuple[int, str], int]) -> tuple[str, int, int, int]:
+    """Relation, and the words asked, looked for and picked."""
+    asked, expected, picked = (
+        place[row[f"{name}_start"], row[name]] for name in ("asked", "expected", "picked")
+    )
+    return f"{row['relation']} (head {row['head']} of layer {row['layer']})", asked, expected, picked
+
+
+def _row(row: dict[str, Any], subject: str) -> dict[str, Any]:
+    words = {name: row[name].replace("\n", "↵").replace(" ", "␣") for name in ("asked", "expected", "picked")}
+    return {**row, **words, "subject": subject}
+
+
+plot = AttentionSnippet()

@@ -1,0 +1,47 @@
+"""Sections of the lens `causal`."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from sonde.lenses.causal.verdicts import CONTROLS
+from sonde.report.controls import LensQuestion
+from sonde.report.section import PlainTitle
+from sonde.results.dimensions import dimensions_are
+
+title = PlainTitle(
+    name="Interventions",
+    cites=(
+        *("belrose2023leace", "elazar2021amnesic", "zhang2024patching", "kramar2024atp"),
+        *("nostalgebraist2020logit", "belrose2023tuned"),
+    ),
+    question=LensQuestion(
+        subject="Interventions",
+        measure="bits a subword that erasing a property costs",
+        metrics=("bits",),
+        where=dimensions_are({"selection": "best"}) & (pl.col("split") == "test"),
+        controls=CONTROLS,
+        share=False,
+        paired="excess",
+        otherwise=LensQuestion(
+            subject="Last layers",
+            measure="bits a subword",
+            metrics=("bits",),
+            where=dimensions_are({})
+            & (pl.col("method") == "logit_lens")
+            & ((pl.col("layer") == pl.col("layer").max().over("model")) | pl.col("layer").is_null()),
+            controls={"unigram": "how frequent a subword is in training"},
+            share=False,
+            lower=True,
+        ),
+    ),
+    explained=(
+        "Something is changed while a model reads, and surprisal is measured anew. Where a property is "
+        "erased, it is taken out of the states of one layer so that no linear probe finds it there "
+        "(LEACE, fitted on the training split), at every subword of a function or at the tokens that the "
+        "property is about. Beside it stands what it costs to erase labels that "
+        "say nothing of the property (those of other functions, a class drawn for each word, the same in "
+        "another order), as many directions drawn uniformly, and as many that move states as far (as wide). "
+        "A masked model is asked for a seventh of the code tokens, hidden together; a decoder for all."
+    ),
+)

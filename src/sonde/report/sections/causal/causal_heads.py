@@ -1,0 +1,139 @@
+"""What ablating the best head of each relation costs, beside other heads of its layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from sonde.lenses.causal.findings import (
+    ALIKE,
+    LESS,
+    MORE,
+    ablated_of,
+    bits,
+    compared_with_others,
+    tests_beside,
+)
+from sonde.report.charts import differences
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure
+from sonde.results.formats import COUNT
+from sonde.results.tables import Column, Table, scored
+from sonde.results.words import TOO_LITTLE, nothing_found_in, standing_of_difference
+
+LENS = "causal"
+
+
+class CausalHeads:
+    """Dots with intervals a relation: at its dependents, and elsewhere."""
+
+    title = "Interventions: heads that follow relations"
+    lens = LENS
+    order = 354
+    caption = (
+        "What the head gives that follows a relation best, chosen on functions that are not tested, is "
+        "replaced by what it gave at a place of the same kind in another function (resample ablation; the "
+        "mean where no such place was seen). Bits a subword beyond the same done to other heads of its "
+        "layer, those whose outputs are the most alike in length, with 95 % intervals: at the dependents of "
+        "the relation, and everywhere else."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One chart for dependents, one for all else."""
+        names = {model.name: model.label for model in run.models}
+        rows = ablated_of(run.every_score.filter(pl.col("lens") == LENS)).with_columns(
+            shown=pl.col("model").replace(names)
+        )
+        excess = rows.filter((pl.col("metric") == "excess") & (pl.col("control") == "random"))
+        single = excess.filter(pl.col("head").is_not_null())
+        if single.is_empty():
+            return None
+        order = (
+            single.filter(pl.col("where") == "here")
+            .group_by("relation").agg(pl.col("value").max()).sort("value", descending=True)
+        )["relation"].to_list()  # fmt: skip
+        charts = [
+            Chart(
+                name=f"causal-heads-{where}",
+                title=f"Bits beyond other heads, {title}",
+                spec=differences(
+                    single.filter((pl.col("where") == where) & pl.col("relation").is_in(order)).with_columns(
+                        name=pl.col("relation")
+                    ),
+                    order,
+                    "bits a subword",
+                ),
+            )
+            for where, title in (("here", "at the dependents"), ("elsewhere", "elsewhere"))
+        ]
+        return Figure(answer="\n".join(_answers(run, rows)), charts=charts, table=_table(rows))
+
+
+def _answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
+    names = {model.name: model.label for model in run.models}
+    by_model: dict[str, list[tuple[Mapping[str, Any], str]]] = {}
+    scores = run.every_score.filter(pl.col("lens") == LENS)
+    tests = tests_beside(scores)
+    for row, kind in compared_with_others(scores):
+        by_model.setdefault(names[row["model"]], []).append((row, kind))
+    for model, found in by_model.items():
+        more, less = ([row["relation"] for row, kind in found if kind == wanted] for wanted in (MORE, LESS))
+        level = [row for row, kind in found if kind == ALIKE]
+        few = len(found) - len(more) - len(less) - len(level)
+        rest = nothing_found_in(level, digits=3, unit=" bits", among=tests)
+        rest += [f"{TOO_LITTLE} in {few}{_first_of_few(found)}"] if few else []
+        yield (
+            f"{model}: of {len(found)} relation{'s' * (len(found) != 1)}, ablating the best head surely "
+            f"costs more at the dependents than other heads of its layer in {len(more)}{_named(more)}, less "
+            f"in {len(less)}{_named(less)}{''.join(f'; {one}' for one in rest)}."
+        )
+    excess = (pl.col("metric") == "excess") & (pl.col("control") == "random")
+    for row in rows.filter(excess & pl.col("head").is_null()).iter_rows(named=True):
+        costs = f"all chosen heads at once cost {bits(row, sign='+')} bits per subword compared with"
+        told = standing_of_difference(row, digits=3, unit=" bits")
+        yield f"{row['shown']}: {costs} as many others of the same layers{told}."
+
+
+def _first_of_few(found: Sequence[tuple[Mapping[str, Any], str]]) -> str:
+    """Why the first relation that allows no verdict allows none, with what was estimated of it."""
+    row, why = next((row, kind) for row, kind in found if kind not in (MORE, LESS, ALIKE))
+    return f" ({why}; {row['relation']}: {bits(row, sign='+')} bits)"
+
+
+def _named(relations: Sequence[str]) -> str:
+    return f" ({', '.join(relations)})" if relations else ""
+
+
+def _what(row: Mapping[str, Any]) -> str:
+    of = "other heads" if row["control"] else "the head"
+    return {
+        "bits": f"bits, ablated: {of}",
+        "excess": "bits, difference from other heads",
+        "apart": "bits, how much further than elsewhere",
+        "top1_lost": f"points of right subwords lost, ablated: {of}",
+        "top1_excess": "points of right subwords lost, difference from other heads",
+    }[row["metric"]]
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    share = pl.col("metric").is_in(["top1_lost", "top1_excess"])
+    return Table(
+        summary="Every relation, in bits a subword and points of right subwords",
+        columns=[
+            Column(title="Relation", value="relation"),
+            Column(title="Model", value="shown"),
+            Column(title="Layer", value="layer", format=COUNT),
+            Column(title="Head", value="head", format=COUNT),
+            Column(title="Where", value=lambda row: row["where"] or "everywhere"),
+            Column(title="What", value=_what),
+            *scored("Number", digits=3),
+        ],
+        rows=rows.sort("relation", "where", "metric", maintain_order=True).with_columns(
+            pl.col("value", "ci_low", "ci_high") * pl.when(share).then(100.0).otherwise(1.0)
+        ),
+    )
+
+
+plot = CausalHeads()

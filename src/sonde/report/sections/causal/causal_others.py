@@ -1,0 +1,137 @@
+"""What else an erasure changes: probes of other properties, and heads behind it that follow syntax."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import polars as pl
+
+from sonde.lenses.causal.findings import ERASE, NAMES, erased_of
+from sonde.lenses.causal.verdicts import WIDE
+from sonde.report.charts import differences
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.text import no_verdict
+from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.formats import COUNT, with_interval
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
+from sonde.results.verdict import why_no_verdict
+from sonde.results.words import TOO_LITTLE, nothing_found_in
+
+LENS = "causal"
+
+
+HEADS = "heads that follow relations"
+
+
+_FLIPPED = {"value": -pl.col("value"), "ci_low": -pl.col("ci_high"), "ci_high": -pl.col("ci_low")}
+
+
+class CausalOthers:
+    """Dots with intervals a property that is erased: what else is lost beyond a subspace as wide."""
+
+    title = "Interventions: what else an erasure takes"
+    lens = LENS
+    order = 353
+    caption = (
+        "A property is erased at the layer that speaks for it, and other things are measured there: how "
+        "often new probes are right about another property, and how many edges of syntactic relations the "
+        "heads behind that layer still hit that follow them. Points that are lost beyond what "
+        "directions as wide take, with 95 % intervals. What lies far from "
+        "zero hangs together with what was erased; such a cost is not that property's alone."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One chart a model and language."""
+        rows = _rows(run)
+        if rows.is_empty():
+            return None
+        charts: list[Chart] = []
+        for place, ((subject,), part) in enumerate(
+            rows.partition_by("subject", as_dict=True, maintain_order=True).items()
+        ):
+            order = part.sort("value", descending=True)["name"].to_list()
+            spec = differences(part, order, "points lost beyond directions as wide", 100, names=400)
+            of = f", {subject}" if rows["subject"].n_unique() > 1 else ""
+            charts.append(
+                Chart(
+                    name=f"causal-others-{place}",
+                    title=f"Lost beyond directions as wide{of}",
+                    spec=spec,
+                    wide=True,
+                )
+            )
+        return Figure(answer="\n".join(_answers(rows)), charts=charts, table=_table(rows))
+
+
+def _rows(run: RunData) -> pl.DataFrame:
+    """Losses at the layer of each property, a row a thing that is measured: ``erased, name, subject``."""
+    layers = [
+        {"model": model, "language": language, "erased": one.task, "layer": one.layer}
+        for model, language, held in erased_of(run.every_score.filter(pl.col("lens") == LENS))
+        for one in held
+    ]
+    if not layers:
+        return pl.DataFrame()
+    where = (pl.col("control") == WIDE) & (pl.col("method") == ERASE)
+    rows = run.scores(metrics=["gain", "hits_excess"], lens=LENS, controls=True, where=where)
+    heads = rows.filter((pl.col("metric") == "hits_excess") & dimensions_named()).with_columns(
+        erased=pl.col("task"), what=pl.lit(HEADS)
+    )
+    probes = rows.filter(dimensions_named("erased", "erased_property")).with_columns(
+        **_FLIPPED, erased=dimension("erased_property"), what=pl.lit("probes of ") + _named("task")
+    )
+    both = pl.concat([probes, heads]).join(
+        pl.DataFrame(layers, schema_overrides={"layer": rows.schema["layer"]}),
+        on=["model", "language", "erased", "layer"],
+    )
+    return both.with_columns(
+        name=_named("erased") + pl.lit(" erased: ") + pl.col("what"), subject=run.subject
+    )
+
+
+def _named(column: str) -> pl.Expr:
+    return pl.col(column).replace(NAMES)
+
+
+def _answers(rows: pl.DataFrame) -> Iterator[str]:
+    several = rows["subject"].n_unique() > 1
+    level: list[Mapping[str, Any]] = []
+    few: list[Mapping[str, Any]] = []
+    for row in rows.sort("value", descending=True).iter_rows(named=True):
+        if no_verdict(row):
+            few.append(row)
+        elif row["ci_low"] > 0:
+            of = f"{row['subject']}, " if several else ""
+            yield f"{of}{row['name']} lose {_points(row)} points more than with directions as wide."
+        elif row["ci_high"] >= 0:
+            level.append(row)
+    rest = nothing_found_in(level, 100, 1, " points")
+    if few:
+        shown = f"{few[0]['name']} {_points(few[0])} points"
+        rest.append(f"{TOO_LITTLE} in {len(few)} ({why_no_verdict(few[0])}; {shown})")
+    if rest:
+        yield f"Of {rows.height} beside directions as wide: {'; '.join(rest)}."
+
+
+def _points(row: Mapping[str, Any]) -> str:
+    return with_interval(row, 100, 1)
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    return Table(
+        summary="Everything that was measured behind an erasure",
+        columns=[
+            MODEL,
+            LANGUAGE,
+            Column(title="Erased", value=lambda row: NAMES.get(row["erased"], row["erased"])),
+            Column(title="At layer", value="layer", format=COUNT),
+            Column(title="What is measured", value="what"),
+            *scored("Lost beyond directions as wide, points", digits=1, scale=100),
+        ],
+        rows=rows.sort("erased", "value", descending=[False, True]),
+    )
+
+
+plot = CausalOthers()

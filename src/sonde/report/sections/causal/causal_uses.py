@@ -1,0 +1,266 @@
+"""What the model uses, what it merely holds and what lies between: what erasing each property costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.lenses.causal.findings import ABLATE, ERASE, NAMES, Erased, bits, erased_of, lead, untold
+from sonde.lenses.causal.verdicts import BETWEEN, CONTROLS, HELD, NEITHER, OPEN, UNMEASURED, UNTOLD, USED
+from sonde.report.charts import specification
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.text import no_verdict
+from sonde.results.dimensions import REASON, dimension, dimensions_are
+from sonde.results.formats import COUNT, PValue, with_interval
+from sonde.results.scores import LEFT_OUT
+from sonde.results.tables import Column, Table, estimate
+from sonde.results.words import NO_DIFFERENCE, TOO_LITTLE, standing
+
+LENS = "causal"
+
+
+_SAID = {
+    USED: "used",
+    BETWEEN: "between: it costs something, and not surely more than every control",
+    HELD: "held, and not seen to be used",
+    NEITHER: "not found by a probe, and not seen to be used",
+    UNTOLD: f"{NO_DIFFERENCE} that would count as use",
+    UNMEASURED: "not held against all that it should be",
+    OPEN: TOO_LITTLE,
+}
+
+
+ALIKE = 0.2
+"""Overlap of draws above which they are hardly different subspaces."""
+
+
+class CausalUses:
+    """Costs by layer, a colour a property; and at one layer beside those of all controls."""
+
+    title = "Interventions: used or merely held"
+    lens = LENS
+    order = 350
+    caption = (
+        "How many bits per subword it costs to erase a property from the states of a layer, with 95 % "
+        "intervals clustered as the code is, on functions that nothing was fitted to or chosen on; and at "
+        "the layer that speaks for a property, chosen on validation, what erasing other things costs "
+        "there: their intervals hold how far draws lie apart. Used is what a probe surely finds there and "
+        "what costs surely more than every control, by 1 % of the surprisal or more beyond labels that say "
+        "nothing. Held is what a probe finds and what surely costs less than 1 %, to this model in this "
+        "way: another route may hold it too. A hollow dot rests on too little for a verdict."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Charts a model and language."""
+        found = erased_of(run.every_score.filter(pl.col("lens") == LENS))
+        if not found:
+            return None
+        names = {model.name: model.label for model in run.models}
+        where = pl.col("control").is_null() & (pl.col("split") == "test") & (pl.col("method") == ERASE)
+        rows = run.scores(metrics=["bits"], where=dimensions_are({}) & where, lens=LENS, controls=True)
+        charts: list[Chart] = []
+        for place, (model, language, held) in enumerate(found):
+            about, ending = _about(run, names[model], language), f"-{place}" if place else ""
+            mine = rows.filter((pl.col("model") == model) & (pl.col("language") == language))
+            charts.append(
+                Chart(
+                    name=f"causal-uses{ending}",
+                    title=f"Bits that erasing costs, by layer, {about}",
+                    spec=_by_layer(mine),
+                    wide=True,
+                )
+            )
+            if any(one.controls for one in held):
+                title = f"At the layer chosen, beside controls, {about}"
+                charts.append(
+                    Chart(name=f"causal-controls{ending}", title=title, spec=_beside(held), wide=True)
+                )
+        said = [lead(_about(run, names[model], language), held) for model, language, held in found]
+        return Figure(
+            lead=said[0], answer="\n".join(_answers(run, found, names)), charts=charts,
+            table=_table(run, found, names), notes=[*_subspaces(found), *_notes(run)],
+        )  # fmt: skip
+
+
+def _about(run: RunData, model: str, language: str) -> str:
+    return f"{model} ({language})" if len(run.languages) > 1 else model
+
+
+def _answers(
+    run: RunData, found: list[tuple[str, str, list[Erased]]], names: dict[str, str]
+) -> Iterator[str]:
+    for model, language, held in found:
+        if len(found) > 1:
+            yield lead(_about(run, names[model], language), held)
+        for one in held:
+            where = ""
+            if one.construct:
+                where = (
+                    f" In {one.construct}, chosen on validation, it costs {bits(one.apart)} bits further "
+                    "beyond directions as wide than elsewhere."
+                )
+            about = _about(run, names[model], language)
+            said = f"{about}: {untold(one)}"
+            if one.kind in (USED, BETWEEN, HELD):
+                said = f"{about}, {one.name}: {_SAID[one.kind]}"
+            costs = f"; erased at layer {one.layer} it costs {bits(one.bits)} bits per subword"
+            costs += standing(one.bits)
+            # Too little data is said with the estimates.
+            yield f"{said}{'' if one.kind == OPEN else costs}.{where}"
+
+
+def _subspaces(found: list[tuple[str, str, list[Erased]]]) -> Iterator[str]:
+    """How alike draws of subspaces are, and how far they move states."""
+    for _, _, held in found:
+        for one in held:
+            for kind, row in one.overlap.items():
+                moved = one.realised.get(kind)
+                said = f"{one.name}, {CONTROLS[kind]}: {row['n']} draws overlap by {row['value']:.2f}"
+                if row["value"] > ALIKE:
+                    said += f", more than the {ALIKE} up to which they are different subspaces"
+                if moved is not None:
+                    said += f", and move states {with_interval(moved, 1, 2)} times as far as the erasure does"
+                yield f"{said}."
+
+
+def _by_layer(rows: pl.DataFrame) -> dict[str, Any]:
+    records = [
+        {
+            "property": NAMES.get(row["task"], row["task"]),
+            "layer": row["layer"],
+            "value": row["value"],
+            "low": row["ci_low"],
+            "high": row["ci_high"],
+            "reading": bits(row),
+            "few": no_verdict(row),
+            "n": row["n"],
+        }
+        for row in rows.iter_rows(named=True)
+    ]
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=alt.X("layer:O", title="layer, 0 the embeddings", axis=alt.Axis(labelAngle=0)),
+        xOffset=alt.XOffset("property:N", sort=None),
+        color=alt.Color("property:N", title=None, sort=None),
+        tooltip=[
+            alt.Tooltip("property:N", title=" "),
+            alt.Tooltip("layer:O"),
+            alt.Tooltip("reading:N", title="bits"),
+            alt.Tooltip("n:Q", format=",", title="subwords"),
+        ],
+    )
+    return specification(alt.layer(*_dots(base, "bits per subword")).properties(height=260))
+
+
+def _dots(base: alt.Chart, title: str) -> list[alt.Chart]:
+    y = alt.Y("value:Q", title=title)
+    zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(y="zero:Q")
+    return [
+        zero,
+        base.mark_rule(style="spread", clip=True).encode(y=alt.Y("low:Q", title=title), y2="high:Q"),
+        base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(y=y),
+        base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(y=y),
+    ]
+
+
+def _beside(held: list[Erased]) -> dict[str, Any]:
+    erased = "the property"
+    records = [
+        {
+            "what": erased if name is None else CONTROLS[name],
+            "property": f"{one.name}, layer {one.layer}",
+            "value": row["value"],
+            "low": row["ci_low"],
+            "high": row["ci_high"],
+            "reading": bits(row),
+            "few": no_verdict(row),
+        }
+        for one in held
+        for name, row in {None: one.bits, **one.controls}.items()
+        if name is None or name in CONTROLS
+    ]
+    order = [erased, *CONTROLS.values()]
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=alt.X("property:N", title=None, sort=None, axis=alt.Axis(labelAngle=0)),
+        xOffset=alt.XOffset("what:N", sort=order),
+        color=alt.Color("what:N", title="erased", sort=order),
+        tooltip=[
+            alt.Tooltip("what:N", title="erased"),
+            alt.Tooltip("property:N", title=" "),
+            alt.Tooltip("reading:N", title="bits"),
+        ],
+    )
+    return specification(alt.layer(*_dots(base, "bits per subword")).properties(height=260))
+
+
+def _table(run: RunData, found: list[tuple[str, str, list[Erased]]], names: dict[str, str]) -> Table:
+    rows: list[dict[str, Any]] = [
+        {"of": _about(run, names[model], language), "one": one}
+        for model, language, held in found
+        for one in held
+    ]
+    return Table(
+        summary="Every property at its layer",
+        columns=[
+            Column(title="Of", value="of"),
+            Column(title="Property", value=lambda row: row["one"].name),
+            Column(title="It is", value=lambda row: _SAID[row["one"].kind], help="What may be concluded."),
+            Column(
+                title="Layer", value=lambda row: row["one"].layer, format=COUNT, help="Chosen on validation."
+            ),
+            *_estimate("Erased, bits", lambda one: one.bits, 3),
+            *(
+                column
+                for name, words in CONTROLS.items()
+                if any(name in row["one"].controls or name in row["one"].excess for row in rows)
+                for column in _beyond(name, words)
+            ),
+            Column(
+                title="p, adjusted",
+                value=lambda row: row["one"].p_adjusted,
+                format=PValue(),
+                help="That it exceeds not all its controls; Benjamini-Hochberg over all that the run asked.",
+            ),
+            *_estimate(
+                "Right subwords lost beyond directions as wide, points", lambda one: one.answers, 2, 100
+            ),
+            *_estimate("Probe, %", lambda one: one.accuracy, 1, 100),
+            *_estimate("Commonest class, %", lambda one: one.majority, 1, 100),
+            Column(title="Subwords", value=lambda row: row["one"].bits["n"], format=COUNT),
+        ],
+        rows=rows,
+    )
+
+
+def _beyond(name: str, words: str) -> Iterator[Column]:
+    """What a control costs, and by how much the property exceeds it."""
+    yield from _estimate(f"Erased {words}, bits", lambda one: one.controls.get(name), 3)
+    yield from _estimate(f"Beyond {words}, bits", lambda one: one.excess.get(name), 3)
+
+
+def _estimate(
+    title: str, value: Callable[[Erased], Any], digits: int, scale: float = 1.0
+) -> tuple[Column, Column]:
+    return estimate(
+        title,
+        digits,
+        scale,
+        key=lambda row: value(row["one"]),
+        interval=f"Interval of: {title.rpartition(',')[0].lower()}",
+    )
+
+
+def _notes(run: RunData) -> Iterator[str]:
+    rows = run.every_row.filter((pl.col("lens") == LENS) & (pl.col("metric") == LEFT_OUT))
+    for row in rows.with_columns(reason=dimension(REASON)).iter_rows(named=True):
+        yield f"{'Heads' if row['method'] == ABLATE else row['task']}: left out, {row['reason']}."
+    yield (
+        "What a linear map takes out may be held in another way as well, and later layers may build it anew: "
+        "that erasing a property costs nothing does not show that it is never used."
+    )
+
+
+plot = CausalUses()

@@ -1,0 +1,94 @@
+"""Names under an alias, and the same names under the alias of another module (INK, table 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from sonde.languages import spelled
+from sonde.report.charts import TEMPLATE, curves, dots, with_k
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.sections.cloze._scores import LENS, describe_difference, hits, percent, table_of_k
+from sonde.results.dimensions import dimensions_are
+from sonde.results.formats import counted, number
+
+_WHO: Mapping[str, str] = {"alias": "right alias", "adversarial": "alias of another module"}
+
+
+_DIFFERENCE = "difference, paired"
+
+
+class ClozeAliases:
+    """Curves under either alias, and the paired difference at every k."""
+
+    title = "Names of APIs: under an alias"
+    lens = LENS
+    order = 403
+    caption = (
+        "A module is imported under an alias and a subtoken of the name behind it is asked for; then the "
+        "alias is replaced by ten that the corpus uses for other modules. The difference pairs each cloze "
+        "query with the mean of its ten. Intervals are 95 %, clustered by library."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Nothing where the run has no aliased names."""
+        rows = hits(run).filter(pl.col("control").is_null() & pl.col("label").is_in(list(_WHO)))
+        if rows.is_empty():
+            return None
+        rows = rows.with_columns(who=pl.col("label").replace(dict(_WHO)))
+        found = run.scores(
+            metrics=["p_at_k"], where=dimensions_are({TEMPLATE: "alias-adversarial"}), lens=LENS
+        )
+        pairs = with_k(run, found).with_columns(who=pl.lit(_DIFFERENCE), statement=pl.lit(""))
+        charts = [
+            Chart(name="cloze-alias", title="Right among the first k", spec=curves(rows, list(_WHO.values())))
+        ]
+        if pairs.height:
+            named = percent(pairs).with_columns(name=pl.format("k = {}", "k"), shown="subject")
+            order = named["name"].unique(maintain_order=True).to_list()
+            spec = dots(named, order, "right alias minus wrong one, percentage points")
+            charts.append(Chart(name="cloze-alias-paired", title="Paired difference", spec=spec))
+        both = pl.concat([rows.select(pairs.columns), pairs])
+        order = {name: place for place, name in enumerate((*_WHO.values(), _DIFFERENCE))}
+        shown = both.sort("place", "subject", pl.col("who").replace_strict(order), "k")
+        lead = {"Of": "subject", "Alias": "who"}
+        return Figure(
+            answer="\n".join([*_differences(pairs), *_aliases(run)]),
+            charts=charts,
+            table=table_of_k("Aliases at every k, in % and percentage points (INK, table 5)", shown, lead),
+        )
+
+
+def _differences(pairs: pl.DataFrame) -> list[str]:
+    return [
+        describe_difference(
+            row["subject"],
+            "under the right alias the answer is among the first ten",
+            row,
+            " than under a wrong one",
+        )
+        for row in pairs.filter(pl.col("k") == 10).iter_rows(named=True)
+    ]
+
+
+def _aliases(run: RunData) -> list[str]:
+    """How many aliases a name has; the same for all models, so said once a language."""
+    rows = run.scores(
+        metrics=["aliases", "share_several_aliases"], where=dimensions_are({"names": "aliased"}), lens=LENS
+    )
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows.iter_rows(named=True):
+        found.setdefault(row["language"], {})[row["metric"]] = row
+    return [
+        f"A name of the cloze queries that is called under an alias has {number(both['aliases']['value'])} "
+        f"of them on average, and {number(100 * both['share_several_aliases']['value'], 1)} % have several "
+        f"({counted(both['aliases']['n'], 'name')} in {spelled(language)})."
+        for language, both in sorted(found.items())
+        if len(both) > 1
+    ]
+
+
+plot = ClozeAliases()

@@ -1,0 +1,126 @@
+"""Which names are known: by masking mode, place in the name, calls in the corpus, and library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from sonde.report.charts import TEMPLATE, TEMPLATES, dots
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.sections.cloze._scores import LENS, OF_STATEMENTS, headline_rows, percent
+from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.tables import MODEL, Column, Table, scored
+
+_K = 10
+
+
+_ENDS = 10
+
+
+_CUTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "mode": ("Masked subtoken", ("full", "first", "middle", "last", "whole")),
+    "place": ("Place in the name", ("top", "inner", "member")),
+    "calls": ("Calls in the corpus", ("1", "2-4", "5-19", "20+")),
+    "visible": ("Answer stands elsewhere in the statement", ("yes", "no")),
+    "agree": ("All models cut the level alike", ("yes", "no")),
+}
+
+
+_SAID: Mapping[str, str] = {"true": "yes", "false": "no"}
+
+
+class ClozeCuts:
+    """A chart a way of cutting the queries."""
+
+    title = "Names of APIs: which are known"
+    lens = LENS
+    order = 410
+    caption = (
+        "The share of call cloze queries whose left-out subtoken is among the first ten answers, by what is "
+        "asked and of which library: the ten best known and the ten least known. Intervals are 95 %, "
+        "clustered by library, those of a single library by name. The table has the other statements."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Charts of the cuts that the run has."""
+        rows = _rows(run)
+        calls = rows.filter(pl.col("template") == "call")
+        if calls.is_empty():
+            return None
+        charts = [
+            Chart(name=f"cloze-by-{cut}", title=title, spec=dots(percent(part), list(order), "P@10, %"))
+            for cut, (title, order) in _CUTS.items()
+            if (part := calls.filter(pl.col("cut") == cut))["name"].n_unique() > 1
+        ]
+        libraries = calls.filter(pl.col("cut") == "library")
+        if libraries.height > 1:
+            shown = _ends(libraries)
+            order = (
+                shown.group_by("name")
+                .agg(pl.col("value").max())
+                .sort("value", "name", descending=[True, False])
+            )
+            charts.append(
+                Chart(
+                    name="cloze-by-library",
+                    title=f"Libraries: the {_ENDS} highest and {_ENDS} lowest shares",
+                    spec=dots(percent(shown), order["name"].to_list(), "P@10, %"),
+                    wide=True,
+                )
+            )
+        return Figure(charts=charts, table=_table(rows))
+
+
+def _rows(run: RunData) -> pl.DataFrame:
+    rows = headline_rows(run.scores(metrics=["p_at_k"], where=OF_STATEMENTS, lens=LENS))
+    cuts = (*_CUTS, "library")
+    rows = rows.filter(pl.col("k") == _K).with_columns(
+        template=dimension(TEMPLATE),
+        cut=pl.coalesce(pl.when(dimensions_named(TEMPLATE, cut)).then(pl.lit(cut)) for cut in cuts),
+        name=pl.coalesce(dimension(cut) for cut in cuts).replace(dict(_SAID)),
+    )
+    return rows.filter(pl.col("template").is_in(list(TEMPLATES)) & pl.col("cut").is_not_null()).with_columns(
+        shown=run.subject
+    )
+
+
+def _ends(libraries: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the best and the least known libraries, by the mean over models."""
+    order = (
+        libraries.group_by("name").agg(pl.col("value").mean()).sort("value", "name", descending=[True, False])
+    )
+    names = order["name"].to_list()
+    return libraries.filter(pl.col("name").is_in([*names[:_ENDS], *names[-_ENDS:]]))
+
+
+def _order(row: Mapping[str, Any]) -> tuple[object, ...]:
+    """Statements, cuts and groups as the page names them; libraries last, the best known first."""
+    templates, cuts = list(TEMPLATES), list(_CUTS)
+    if row["cut"] not in _CUTS:
+        return templates.index(row["template"]), len(cuts), -row["value"], row["name"], row["shown"]
+    groups = _CUTS[row["cut"]][1]
+    place = groups.index(row["name"]) if row["name"] in groups else len(groups)
+    return templates.index(row["template"]), cuts.index(row["cut"]), place, row["name"], row["shown"]
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    return Table(
+        summary="Every group",
+        columns=[
+            Column(title="Statement", value=lambda row: TEMPLATES[row["template"]]),
+            Column(
+                title="Cut", value=lambda row: _CUTS[row["cut"]][0] if row["cut"] in _CUTS else "Library",
+                help="By what the queries are grouped.",
+            ),
+            Column(title="Group", value="name"),
+            MODEL,
+            *scored("P@10, %", 1, 100, help="The name asked for is among the first 10 answers."),
+        ],
+        rows=sorted(rows.iter_rows(named=True), key=_order),
+    )  # fmt: skip
+
+
+plot = ClozeCuts()

@@ -1,0 +1,127 @@
+"""How an answer is counted: which of several rankings, and what answers of several pieces cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from sonde.report.charts import TEMPLATE, TEMPLATES, dots, with_k
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.sections.cloze._scores import LENS, WHOLE, percent
+from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+from sonde.results.tables import Column, Table, scored
+
+_COUNTED: Mapping[str, str] = {
+    "single": "the one right answer",
+    "filtered": "other right answers left out",
+    "any": "any right answer",
+    "id": "the very subtoken of the vocabulary",
+    "unified": "among the subtokens that all models have",
+    "common": "of what every model of the run was asked",
+    f"{WHOLE} sum": "log-probability summed over the statement",
+    f"{WHOLE} mean": "log-probability a subword",
+    "unified sum": "summed, among names that are one subtoken for all models",
+    "common sum": "summed, of what every model of the run was asked",
+}
+
+
+_METRICS: Mapping[str, tuple[str, float, int]] = {
+    "p_at_k": ("P@", 100, 1),
+    "mrr": ("MRR", 1, 3),
+    "nats": ("nats an answer", 1, 2),
+    "nats_per_character": ("nats a character", 1, 2),
+    "greedy": ("every subtoken first, %", 100, 1),
+    "share_one_piece": ("answers of one subtoken, %", 100, 1),
+    "share_several_pieces": ("answers of several subtokens, %", 100, 1),
+    "share_cut": ("answers that the vocabulary cannot spell, %", 100, 1),
+    "share_spelled_otherwise": ("answers whose letters the tokenizer changes (uncased), %", 100, 1),
+}
+
+
+_KS = (1, 10, 50)
+
+
+class ClozeMatching:
+    """A dot a way of counting, and a table that also has answers of several pieces."""
+
+    title = "Names of APIs: how an answer is counted"
+    lens = LENS
+    order = 412
+    caption = (
+        "The share of call and import cloze queries that are right among the first ten under each way of "
+        "counting: ids with one surface are one answer unless the very subtoken is asked for, a prompt may "
+        "have several right answers, and of whole statements the log-probability is summed or averaged. "
+        "Answers of several subtokens are asked for subtoken by subtoken, with the later subtokens hidden; "
+        "their log-probabilities are added."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """All ways that the run has."""
+        rows = with_k(run, run.scores(metrics=list(_METRICS), lens=LENS)).with_columns(
+            counted=pl.concat_str("matching", "aggregation", separator=" ", ignore_nulls=True),
+            statement=dimension(TEMPLATE).fill_null("all"),
+            mode=dimension("mode"),
+        )
+        whole = rows.filter(pl.col("counted").is_in(list(_COUNTED)))
+        every, named = dimensions_are({}), dimensions_named(TEMPLATE)
+        plain = (every | named) & pl.col("statement").is_in([*TEMPLATES, "all"])
+        ranked = whole.filter(plain & (pl.col("k").is_in(_KS) | (pl.col("metric") == "mrr")))
+        shown = percent(ranked.filter(every & (pl.col("k") == 10))).with_columns(
+            name=pl.col("counted").replace(dict(_COUNTED)), shown="subject"
+        )
+        if shown.is_empty():
+            return None
+        order = [name for name in _COUNTED.values() if name in shown["name"]]
+        others = rows.filter(
+            ~pl.col("metric").is_in(["p_at_k", "mrr"]) & (named | dimensions_named(TEMPLATE, "mode"))
+        )
+        places = {name: place for place, name in enumerate(("all", *TEMPLATES))}
+        statement = pl.col("statement").replace_strict(places, default=9)
+        mode = pl.col("mode").fill_null("")
+        both = pl.concat([ranked, others]).sort(
+            statement, "statement", mode, "place", "subject", "counted", "metric", "k", nulls_last=True
+        )
+        chart = Chart(
+            name="cloze-matching", title="Right among the first ten", spec=dots(shown, order, "P@10, %")
+        )
+        return Figure(charts=[chart], table=_table(both))
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    return Table(
+        summary="Every way of counting, and answers of several subtokens",
+        columns=[
+            Column(title="Of", value="subject"),
+            Column(title="Statement", value=_statement),
+            Column(
+                title="Counted",
+                value=lambda row: _COUNTED.get(row["counted"] or "", ""),
+                help="Which answers count as the name asked for.",
+            ),
+            Column(
+                title="What",
+                value=lambda row: (
+                    _METRICS[row["metric"]][0] + (f"{row['k']}, %" if row["metric"] == "p_at_k" else "")
+                ),
+            ),
+            *scored(
+                "Value",
+                digits=lambda row: _METRICS[row["metric"]][2],
+                scale=lambda row: _METRICS[row["metric"]][1],
+                clusters="Libraries",
+            ),
+        ],
+        rows=rows,
+    )
+
+
+def _statement(row: Mapping[str, Any]) -> str:
+    statement, mode = row["statement"], row["mode"]
+    where = "calls and imports" if statement == "all" else TEMPLATES.get(statement, statement)
+    return f"{where}, {mode}" if mode else where
+
+
+plot = ClozeMatching()

@@ -1,0 +1,84 @@
+"""Which word a model prefers where a published test leaves one out and keeps the answers to itself."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from sonde.report.charts import TEMPLATE
+from sonde.report.run_tables import RunData
+from sonde.report.section import Figure
+from sonde.report.sections.cloze._scores import LENS
+from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.extremes import count_compared, describe_extreme, find_extreme
+from sonde.results.formats import PERCENT, with_interval
+from sonde.results.tables import Column, Table, scored
+
+_SAME = ("model", "corpus_hash", "label")
+
+
+class ClozeWords:
+    """A line a word."""
+
+    title = "ClozeTest: words that are preferred"
+    lens = LENS
+    order = 408
+    caption = (
+        "CodeXGLUE's ClozeTest leaves a word out of a function. Its answers are not published, so what can "
+        "be said here is how often each word is found likeliest."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Nothing where the run read no such test."""
+        of_words = dimensions_named(TEMPLATE, "word")
+        rows = run.scores(metrics=["preferred"], where=of_words, lens=LENS, controls=True)
+        rows = rows.with_columns(subject=run.subject, label=dimension("word"))
+        at_random = {
+            tuple(row[key] for key in _SAME): row["value"]
+            for row in rows.filter(pl.col("control") == "chance").iter_rows(named=True)
+        }
+        rows = rows.filter(pl.col("control").is_null())
+        if rows.is_empty():
+            return None
+        corpora = {entry["hash"]: entry["name"] for entry in run.summary.get("corpus") or ()}
+        table = Table(
+            summary="Every word",
+            columns=[
+                Column(title="Of", value="subject"),
+                Column(title="Corpus", value=lambda row: str(corpora.get(row["corpus_hash"], ""))),
+                Column(title="Word", value="label", help="The word that was asked for."),
+                Column(
+                    title="At random, %",
+                    value=lambda row: at_random.get(tuple(row[key] for key in _SAME)),
+                    format=PERCENT,
+                    help="What guessing among the words would reach.",
+                ),
+                *scored("Preferred, %", 1, 100, clusters="Entries", help="It is the likeliest of the words."),
+            ],
+            rows=rows.sort("subject", "corpus_hash", pl.col("value"), descending=[False, False, True]),
+        )
+        note = (
+            "The likeliest word of every entry lies in predictions/, a folder a model, in the form that the "
+            "published evaluator takes (option --predictions)."
+        )
+        return Figure(lead=_lead(rows), table=table, notes=(note,))
+
+
+def _lead(rows: pl.DataFrame) -> str:
+    """Which word each model prefers most often, as far as the intervals tell."""
+    said: list[str] = []
+    for part in rows.partition_by("subject", "corpus_hash", maintain_order=True):
+        found = find_extreme(part.to_dicts(), of_one_whole=True)
+        if found is not None:
+            clause = describe_extreme(
+                found,
+                lambda row: f"“{row['label']}”",
+                lambda row: f"{with_interval(row, 100, 1)} %",
+                verb="is preferred most often",
+                end="top",
+            )
+            of = f"{count_compared(found, 'words')} of ClozeTest"
+            said.append(f"{part['subject'][0]}: of {of}, {clause}.")
+    return " ".join(said)
+
+
+plot = ClozeWords()

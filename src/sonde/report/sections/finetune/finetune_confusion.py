@@ -1,0 +1,89 @@
+"""Which classes a fine-tuned model takes for which: types of exceptions, above all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from sonde.report.charts import confusions
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.sections.finetune._scores import LENS, labelled
+from sonde.report.text import list_mistakes
+from sonde.results.dimensions import dimension
+from sonde.results.formats import COUNT, PERCENT
+from sonde.results.tables import Column, Table
+
+
+class FinetuneConfusion:
+    """A matrix a task with three classes or more, the commonest class first."""
+
+    title = "Fine-tuning: which classes are taken for which"
+    lens = LENS
+    order = 420
+    caption = (
+        "Of the test examples of a class (a row), the share that the fine-tuned model gives to each class (a "
+        "column), over all seeds; classes with more test examples stand first, and what is not drawn is "
+        "never said. Classes with few examples have shares that mean little: the table has their numbers."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One matrix a model, task, language and test set."""
+        rows = labelled(run.scores(metrics=["confusion"], lens=LENS), run).with_columns(
+            gold=dimension("gold"), said=dimension("predicted")
+        )
+        if rows.is_empty():
+            return None
+        charts: list[Chart] = []
+        records: list[dict[str, Any]] = []
+        for (subject, swept), part in rows.partition_by(
+            "subject", "swept", as_dict=True, maintain_order=True
+        ).items():
+            about = ", ".join(str(one) for one in (subject, swept) if one)
+            order = _order(part)
+            name = "-".join(about.replace(",", "").split())
+            charts.append(
+                Chart(
+                    name=f"finetune-confusion-{name}",
+                    title=about.capitalize(),
+                    spec=confusions(part, order, angle=-45),
+                    wide=len(order) > 8,
+                )
+            )
+            records += [_row(part, gold, about) for gold in order if gold in set(part["gold"].to_list())]
+        return Figure(
+            charts=charts,
+            table=Table(
+                summary="Every class, and the wrong classes predicted for it",
+                columns=[
+                    Column(title="Task", value="about"),
+                    Column(title="Class", value="gold", help="The true class."),
+                    Column(title="Right, %", value="right", format=PERCENT),
+                    Column(
+                        title="Wrongly predicted as, %",
+                        value="wrong",
+                        help="Up to three wrong classes in order of their shares of these very examples.",
+                    ),
+                    Column(title="Examples", value="n", format=COUNT),
+                    Column(title="Clusters", value="n_clusters", format=COUNT),
+                ],
+                rows=records,
+            ),
+        )
+
+
+def _order(rows: pl.DataFrame) -> list[str]:
+    """Classes by their number of test examples, then those that are only said."""
+    sizes = rows.group_by("gold").agg(pl.col("n").max()).sort(["n", "gold"], descending=[True, False])
+    held = sizes["gold"].to_list()
+    return [*held, *sorted(set(rows["said"].to_list()) - set(held))]
+
+
+def _row(rows: pl.DataFrame, gold: str, about: str) -> dict[str, Any]:
+    own = rows.filter(pl.col("gold") == gold)
+    right = own.filter(pl.col("said") == gold)["value"].sum()
+    return {**own.row(0, named=True), "about": about, "right": right, "wrong": list_mistakes(own)}
+
+
+plot = FinetuneConfusion()

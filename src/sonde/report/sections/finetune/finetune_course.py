@@ -1,0 +1,157 @@
+"""How each training went: loss and validation by epoch, and what was chosen of what was tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report.charts import by_dashes, by_meaning, specification
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.sections.finetune._scores import LENS, METHODS, labelled
+from sonde.results.dimensions import dimension
+from sonde.results.formats import COUNT, PERCENT, General, number
+from sonde.results.tables import Column, Table
+
+_HEIGHT = 170
+
+
+_SETTING = ("learning_rate", "batch", "epochs", "best_epoch")
+
+
+_ENDS = {
+    "best_at_end": "Best at the last epoch, so that more epochs may give more",
+    "rate_at_edge": "Best at the smallest, the largest or the only rate, so that another may be better",
+}
+"""What says that a training may want more, by its metric."""
+
+
+class FinetuneCourse:
+    """Lines over epochs, and a table of settings."""
+
+    title = "Fine-tuning: how training went"
+    lens = LENS
+    order = 410
+    caption = (
+        "Mean loss of the training examples and the share of the validation examples that are right, after "
+        "each epoch of the setting that was best on validation. The weights of its best epoch are kept. A "
+        "model that is read has been trained before; the others begin with weights drawn at random."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Two charts a task where there are several epochs; the table always."""
+        rows = run.scores(metrics=["valid", "loss", *_SETTING, *_ENDS], lens=LENS, controls=True)
+        rows = labelled(rows.filter(pl.col("split") == "valid"), run).with_columns(
+            epoch=dimension("epoch").cast(pl.Int64), setting=dimension("setting")
+        )
+        if rows.is_empty():
+            return None
+        epochs = rows.filter(pl.col("epoch").is_not_null())
+        charts: list[Chart] = []
+        for (subject,), own in (
+            epochs.partition_by("subject", as_dict=True, maintain_order=True).items()
+            if epochs["epoch"].n_unique() > 1
+            else ()
+        ):
+            name = "-".join(str(subject).replace(",", "").split())
+            charts += [
+                Chart(
+                    name=f"finetune-course-{name}-{metric}",
+                    title=f"{str(subject).capitalize()}: {title}",
+                    spec=_spec(own.filter(pl.col("metric") == metric), title, form),
+                )
+                for metric, title, form in (
+                    ("valid", "right on validation", "%"),
+                    ("loss", "mean training loss", ".3~f"),
+                )
+            ]
+        return Figure(charts=charts, table=_table(rows), notes=_notes(rows))
+
+
+def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
+    named = rows.rename({"swept": "who"})
+    records = named.select("who", "method", "seed", "epoch", "value").to_dicts()
+    several = named["who"].n_unique() > 1
+    scale = alt.Scale(domain=[0, 1]) if form == "%" else alt.Scale(zero=False)
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=alt.X("epoch:O", title="epoch", axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("value:Q", title=title, axis=alt.Axis(format=form), scale=scale),
+        color=by_meaning("method", METHODS, set(rows["method"])),
+        detail=alt.Detail(["who:N", "seed:N"]),
+        tooltip=[
+            *([alt.Tooltip("who:N", title=" ")] if several else []),
+            alt.Tooltip("method:N"),
+            alt.Tooltip("seed:N"),
+            alt.Tooltip("epoch:O"),
+            alt.Tooltip("value:Q", format=".1%" if form == "%" else ".3f", title=title),
+        ],
+    )
+    line = base.mark_line(clip=True)
+    if several:
+        # The lines' alone: points would leave the legend without a stroke.
+        line = line.encode(strokeDash=by_dashes("who"))
+    points = base.mark_point(filled=True, size=30, opacity=1, clip=True)
+    return specification(alt.layer(line, points).properties(height=_HEIGHT))
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    """A row a training: what was chosen, what it reached on validation, and what else was tried."""
+    key = ("subject", "swept", "method", "seed")
+    records: list[dict[str, Any]] = []
+    for part in rows.partition_by(*key, maintain_order=True):
+        chosen = dict(part.filter(pl.col("metric").is_in(_SETTING)).select("metric", "value").iter_rows())
+        reached = part.filter((pl.col("metric") == "valid") & pl.col("epoch").is_not_null())["value"]
+        tried = [
+            f"{row['setting']}: {number(100 * row['value'], 1)}"
+            for row in part.filter(pl.col("setting").is_not_null()).iter_rows(named=True)
+        ]
+        records.append(
+            {
+                **part.select(*key).row(0, named=True),
+                **chosen,
+                "tried": "; ".join(tried) or None,
+                "best": max(reached.to_list(), default=None),
+            }
+        )
+    return Table(
+        summary="Every training, with what was chosen on validation",
+        columns=[
+            Column(title="Task", value="subject"),
+            Column(title="Values", value=lambda row: row["swept"] or None, help="What the sweep set."),
+            Column(title="Method", value="method", help="What was trained, and from which weights."),
+            Column(title="Tried (validation, %)", value="tried", help="Settings and what each reached."),
+            Column(title="Seed", value=lambda row: int(row["seed"]), format=COUNT),
+            Column(title="Learning rate", value="learning_rate", format=General()),
+            *(
+                Column(title=title, value=name, format=COUNT)
+                for title, name in zip(
+                    ("Examples an update", "Most epochs", "Best epoch"), _SETTING[1:], strict=True
+                )
+            ),
+            Column(title="Validation, %", value="best", format=PERCENT, help="Reached at the best epoch."),
+        ],
+        rows=records,
+    )
+
+
+def _notes(rows: pl.DataFrame) -> list[str]:
+    """Whether each method was trained enough: what may want more epochs, or another rate."""
+    ends = rows.filter(pl.col("metric").is_in(list(_ENDS)))
+    if ends.is_empty():
+        return []
+    notes: list[str] = []
+    for metric, said in _ENDS.items():
+        own = ends.filter(pl.col("metric") == metric)
+        parts = own.partition_by("subject", "swept", "method", as_dict=True, maintain_order=True).items()
+        named = [
+            f"{subject}{f', {swept}' if swept else ''} ({method}, {int(held['value'].sum())} of {len(held)})"
+            for (subject, swept, method), held in parts
+            if held["value"].sum()
+        ]
+        notes += [f"{said}: {'; '.join(named)}."] if named else []
+    return notes or ["Trained enough: no training was best at its last epoch or at the edge of its rates."]
+
+
+plot = FinetuneCourse()

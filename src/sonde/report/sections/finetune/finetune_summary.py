@@ -1,0 +1,266 @@
+"""Fine-tuned models beside from-scratch baselines and what needs no model (CuBERT, tables 2 and 5)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report.charts import by_meaning, row_height, specification
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.sections.finetune._scores import (
+    LENS,
+    METHODS,
+    METRICS,
+    POINTERS,
+    PRETRAINED,
+    SCRATCH,
+    ceilings,
+    charted,
+    key_of,
+    labelled,
+    marks,
+    measured,
+    method_order,
+    reach_notes,
+)
+from sonde.report.text import no_verdict
+from sonde.results.dimensions import REASON, dimensions_are
+from sonde.results.formats import PERCENT, number, with_interval
+from sonde.results.tables import Column, Table, estimate, sized
+from sonde.results.verdict import ENOUGH_SEEDS, why_no_verdict
+from sonde.results.words import TOO_LITTLE, nothing_found_in, standing_of_difference
+
+_SHOWN = 5
+"""Tasks that a sentence names."""
+
+
+_ALWAYS = 0.99
+"""Share of equal answers from which a training has learned nothing."""
+
+
+class FinetuneSummary:
+    """Dots with intervals a task and metric, one colour a method."""
+
+    title = "Fine-tuning: what pre-training buys"
+    lens = LENS
+    order = 400
+    caption = (
+        "Share of the test examples that are right, with 95 % intervals clustered as the code is: the "
+        "fine-tuned model, the same architecture trained from scratch on the same examples, other models "
+        "trained from scratch, and what has no model. What training leaves open is chosen on validation. "
+        "Differences are paired: both are asked the same examples. Where a label rests on what lies beyond "
+        "the length limit, the example is left out, or the table says how much could be right at most. A "
+        "hollow dot rests on too little for a verdict."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One chart a metric."""
+        rows = measured(run, list(METRICS)).filter(pl.col("swept") == "")
+        if rows.is_empty():
+            return None
+        charts = [
+            Chart(name=f"finetune-{metric}", title=f"Share {METRICS[metric]}", spec=_spec(part))
+            for metric in METRICS
+            if not (part := charted(rows).filter(pl.col("metric") == metric)).is_empty()
+        ]
+        gains = measured(run, ["gain"]).filter(pl.col("swept") == "").to_dicts()
+        compared = _headline(gains)
+        return Figure(
+            lead=_lead(compared),
+            answer="\n".join(map(_sentence, compared)),
+            charts=charts,
+            table=_table(rows, gains, ceilings(run)),
+            notes=[*_seeds(run, compared), *_collapsed(run), *reach_notes(run), *_notes(run)],
+        )
+
+
+def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+    records = marks(rows, "subject")
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    order = method_order(rows)
+    base = alt.Chart(alt.Data(values=records)).encode(
+        y=alt.Y("subject:N", sort=None, title=None),
+        yOffset=alt.YOffset("method:N", sort=order),
+        color=by_meaning("method", METHODS, set(rows["method"])),
+        tooltip=[
+            alt.Tooltip("subject:N", title=" "),
+            alt.Tooltip("method:N"),
+            alt.Tooltip("reading:N", title="%"),
+            alt.Tooltip("n:Q", format=",", title="examples"),
+        ],
+    )
+    x = alt.X("value:Q", title="test examples", scale=scale, axis=alt.Axis(format="%"))
+    layers = [
+        base.mark_rule(style="spread", clip=True).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
+        base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
+        base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
+    ]
+    return specification(alt.layer(*layers).properties(height=row_height(rows["method"].n_unique())))
+
+
+def _headline(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Differences from scratch in the task's own metric: of a pointer, errors located and repaired."""
+    chosen: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        if row["control"] == SCRATCH:
+            key = key_of(row)
+            if row["of_metric"] == "localisation_repair" or (
+                row["of_metric"] == "accuracy" and key not in chosen
+            ):
+                chosen[key] = row
+    return list(chosen.values())
+
+
+def _lead(rows: Sequence[dict[str, Any]]) -> str:
+    judged = [row for row in rows if not no_verdict(row)]
+    size = f"{len(rows)} fine-tuned task{'s' if len(rows) > 1 else ''}"
+    if rows and not judged:
+        why = "; ".join(dict.fromkeys(map(why_no_verdict, rows)))
+        shown = [f"{row['subject']} {with_interval(row, 100, 1)}" for row in rows[:_SHOWN]]
+        more = ", …" if len(rows) > _SHOWN else ""
+        return f"Too little data on {size} ({why}): {', '.join(shown)} points over scratch{more}."
+    if not judged:
+        return ""
+    above = sum(row["ci_low"] > 0 for row in judged)
+    below = sum(row["ci_high"] < 0 for row in judged)
+    said = f"Pre-training helps beyond the interval in {above} of {size}"
+    said += f" and hurts in {below}" if below else ""
+    level = [row for row in judged if row["ci_low"] <= 0 <= row["ci_high"]]
+    said += "".join(f"; {one}" for one in nothing_found_in(level, 100, 1, " points"))
+    few = len(rows) - len(judged)
+    return f"{said}; {TOO_LITTLE} in {few}." if few else f"{said}."
+
+
+def _sentence(row: dict[str, Any]) -> str:
+    what = METRICS.get(row["of_metric"], row["of_metric"])
+    value = with_interval(row, 100, 1)
+    tail = standing_of_difference(row, 100, 1, " points")
+    return f"{row['subject']}, {what}: pre-trained minus from scratch {value} points{tail}."
+
+
+def _table(
+    rows: pl.DataFrame, gains: Sequence[dict[str, Any]], ceilings: Mapping[tuple[Any, ...], float]
+) -> Table:
+    ahead = {(*key_of(row), row["of_metric"], row["control"]): row for row in gains}
+    order = {method: place for place, method in enumerate(method_order(rows))}
+    places = {
+        (row[0], row[1]): at
+        for at, row in enumerate(rows.select("subject", "metric").unique(maintain_order=True).iter_rows())
+    }
+
+    def same(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        return (*key_of(row), row["metric"], row["control"])
+
+    return Table(
+        summary="Every task, metric and method",
+        columns=[
+            Column(title="Task", value="subject"),
+            Column(title="Metric", value=lambda row: METRICS[row["metric"]]),
+            Column(title="Method", value="method", help="What was trained, and from which weights."),
+            *estimate("Share, %", 1, 100),
+            Column(
+                title="At most, %",
+                value=lambda row: ceilings.get(same(row)),
+                format=PERCENT,
+                help="What can be reached: the rest lies beyond what the model reads.",
+            ),
+            *estimate(
+                "Pre-trained minus this method, points",
+                1,
+                100,
+                key=lambda row: ahead.get(same(row)),
+                interval="Interval of the difference",
+                help="How much better the pre-trained model is on the same examples.",
+            ),
+            *sized("Examples"),
+        ],
+        rows=sorted(
+            rows.to_dicts(), key=lambda row: (places[row["subject"], row["metric"]], order[row["method"]])
+        ),
+    )
+
+
+def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """What each seed got right, pre-trained and from scratch, and what the intervals hold of it."""
+    rows = labelled(run.scores(metrics=list(METRICS), by="seed", lens=LENS, controls=True), run)
+    for gain in compared:
+        own = rows.filter(subject=gain["subject"], metric=gain["of_metric"]).sort("seed")
+        methods = {
+            method: own.filter(method=method)["value"].to_list() for method in (PRETRAINED, METHODS[SCRATCH])
+        }
+        by_seed = [
+            f"{method} {', '.join(number(100 * value, 1) for value in values)} %"
+            for method, values in methods.items()
+            if len(values) > 1
+        ]
+        if by_seed:
+            held = "hold what varies between seeds and between clusters of code"
+            if gain["seeds"] is None:
+                held = "are over clusters of code, not over seeds"
+            elif gain["seeds"] < ENOUGH_SEEDS:
+                held += f"; below {ENOUGH_SEEDS} seeds there is no verdict"
+            yield (
+                f"{gain['subject']}, {METRICS[gain['of_metric']]}, by seed: {'; '.join(by_seed)}. "
+                f"The intervals {held}."
+            )
+        elif gain["seeds"] == 1:
+            yield (
+                f"{gain['subject']}: trained from one seed. The intervals are over clusters of code alone: "
+                "how much another seed would change is not in them, and there is no verdict below "
+                f"{ENOUGH_SEEDS} seeds (--option finetune.seeds={ENOUGH_SEEDS})."
+            )
+    if compared:
+        yield (
+            "One pre-training stands behind each model: what is said is about this checkpoint, not about "
+            "pre-training as such (Sellam et al. 2022)."
+        )
+
+
+def _collapsed(run: RunData) -> Iterator[str]:
+    """Trainings that give one answer to everything."""
+    rows = labelled(run.scores(metrics=["commonest_answer"], by="seed", lens=LENS, controls=True), run)
+    for row in rows.filter(pl.col("value") >= _ALWAYS).iter_rows(named=True):
+        yield (
+            f"{row['subject']}, {row['method']}, seed {row['label']}: {number(100 * row['value'], 1)} % of "
+            "the answers are the same; this training collapsed."
+        )
+
+
+def _notes(run: RunData) -> list[str]:
+    """What was cut, and where clusters are few."""
+    cut = labelled(run.scores(metrics=["truncated"], lens=LENS, where=dimensions_are({})), run)
+    notes = [
+        f"{row['subject']}: {number(100 * row['value'], 1)} % of the test examples {_beyond(row)}."
+        for row in cut.iter_rows(named=True)
+        if row["value"] > 0
+    ]
+    left_out = labelled(run.scores(metrics=["left_out"], by=REASON, lens=LENS, controls=True), run)
+    notes += [
+        f"{row['subject']}: {row['method']} is left out: {row['label']}."
+        for row in left_out.iter_rows(named=True)
+    ]
+    accuracy = measured(run, ["accuracy"]).filter(pl.col("swept") == "").to_dicts()
+    reasons: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for row in sorted(accuracy, key=lambda row: row["subject"]):
+        if (why := why_no_verdict(row)) and row["control"] is None:
+            reasons[why][row["subject"]] = f"{row['subject']} {with_interval(row, 100, 1)} %"
+    notes += [
+        f"Too little data on {'; '.join([*named.values()][:_SHOWN])}"
+        f"{f' and {len(named) - _SHOWN} more' if len(named) > _SHOWN else ''}: {why}."
+        for why, named in reasons.items()
+    ]
+    return notes
+
+
+def _beyond(row: dict[str, Any]) -> str:
+    if row["task"] in POINTERS:
+        return "have their error, or all that would be right, beyond the length limit and count as not found"
+    return "are longer than the limit, and what lies beyond it was not read"
+
+
+plot = FinetuneSummary()

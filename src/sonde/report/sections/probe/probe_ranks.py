@@ -1,0 +1,74 @@
+"""Ranks of layers by accuracy, averaged over models or over tasks (INSPECT, section 6.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from sonde.report.run_tables import RunData
+from sonde.report.section import Figure
+from sonde.report.sections.probe._scores import LENS, layers, sparkline
+from sonde.report.text import label_of
+from sonde.results.formats import COUNT
+from sonde.results.tables import Column, Table
+
+
+class ProbeRanks:
+    """A line a task and a line a model: the paper's ranks of layers."""
+
+    title = "Layers: ranks"
+    lens = LENS
+    order = 211
+    caption = (
+        "Layers are ranked within each task by their accuracy on the tested examples (higher is better), and "
+        "ranks averaged over models or over tasks, as in the paper. A rank says nothing of how far layers "
+        "lie apart, nor whether they do: of labels without meaning some layer is ranked before all others "
+        "too. Where a task is encoded is said above."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One table."""
+        rows = layers(run)
+        return None if rows.is_empty() else Figure(table=_table(rows))
+
+
+def _ranks(rows: pl.DataFrame, by: str) -> pl.DataFrame:
+    """Mean rank of each layer by task or model, where all that are averaged have as many layers."""
+    key = ["model", "task", "language"]
+    ranked = rows.with_columns(
+        rank=pl.col("value").rank("average").over(key), depth=pl.col("layer").max().over(key)
+    )
+    grouped = ranked.group_by(by, "depth", "layer", maintain_order=True)
+    return grouped.agg(pl.col("rank").mean(), pl.col("name", "shown", "family").first()).sort(
+        "depth", "layer"
+    )
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    records: list[dict[str, Any]] = []
+    for by, other in (("task", "models"), ("model", "tasks")):
+        for (key, depth), part in (
+            _ranks(rows, by).partition_by(by, "depth", as_dict=True, maintain_order=True).items()
+        ):
+            records.append(
+                {
+                    "name": label_of(str(key)) if by == "task" else part["shown"][0],
+                    "over": other,
+                    "line": sparkline(part.sort("layer")["rank"].to_list()),
+                    "depth": depth,
+                }
+            )
+    return Table(
+        summary="Ranks of layers",
+        columns=[
+            Column(title="Of", value="name"),
+            Column(title="Averaged over", value="over"),
+            Column(title="Ranks by layer", value="line", help="The higher, the better the layer."),
+            Column(title="Layers", value="depth", format=COUNT, help="How many layers the model has."),
+        ],
+        rows=records,
+    )
+
+
+plot = ProbeRanks()

@@ -1,0 +1,116 @@
+"""How accuracy grows with the data set: at 100, 1,000 and 10,000 examples and at all there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report.charts import by_kind, specification
+from sonde.report.run_tables import ModelInfo, RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.sections.probe._scores import KEY, LENS, beside, headline
+from sonde.report.text import label_of, ordered
+from sonde.results.dimensions import dimensions_named
+from sonde.results.formats import COUNT
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
+
+
+class ProbeSizes:
+    """A line a task."""
+
+    title = "Sizes: how many examples it takes"
+    lens = LENS
+    order = 230
+    caption = (
+        "Test accuracy of the layer chosen on validation, by the size of the data set, of which 60 % train "
+        "and 20 % choose. Smaller sets are drawn several times and averaged; all sizes are tested on the "
+        "same examples."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One chart a model."""
+        rows = _rows(run)
+        if rows.is_empty():
+            return None
+        charts = [
+            Chart(
+                name=f"probe-sizes-{model.slug}" if run.several else "probe-sizes",
+                title=f"Accuracy by size{f', {model.label}' if run.several else ''}",
+                spec=_spec(part, several=len(run.languages) > 1),
+                wide=True,
+            )
+            for model in run.models
+            if not (part := _of(rows, model)).is_empty()
+        ]
+        return Figure(charts=charts, table=_table(rows))
+
+
+def _of(rows: pl.DataFrame, model: ModelInfo) -> pl.DataFrame:
+    return rows.filter(pl.col("model") == model.name)
+
+
+def _rows(run: RunData) -> pl.DataFrame:
+    """Scores of the drawn sizes, and the headline as that of all examples."""
+    drawn = beside(run, ["accuracy"], dimensions_named("size"), split="test").with_columns(size="k")
+    sizes = beside(run, ["coverage"]).select(
+        *KEY, (pl.col("n") * pl.col("value")).round().cast(pl.Int64).alias("size")
+    )
+    whole = headline(run).join(sizes, on=KEY)
+    held = drawn.select(*KEY).unique()
+    columns = [name for name in drawn.columns if name in whole.columns]
+    both = pl.concat([drawn.select(columns), whole.join(held, on=KEY, how="semi").select(columns)])
+    return both.sort("size", maintain_order=True)
+
+
+def _spec(rows: pl.DataFrame, *, several: bool) -> dict[str, Any]:
+    records = [
+        {
+            "task": f"{row['name']}, {row['language']}" if several else row["name"],
+            "family": row["family"],
+            "size": row["size"],
+            "value": row["value"],
+        }
+        for row in rows.iter_rows(named=True)
+    ]
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=alt.X(
+            "size:Q", title="examples", scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s")
+        ),
+        y=alt.Y("value:Q", title="accuracy", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
+        color=by_kind("family"),
+        detail="task:N",
+        tooltip=[
+            alt.Tooltip("task:N"),
+            alt.Tooltip("size:Q", format=",", title="examples"),
+            alt.Tooltip("value:Q", format=".1%", title="accuracy"),
+        ],
+    )
+    last = base.transform_joinaggregate(longest="max(size)", groupby=["task"])
+    names = last.transform_filter("datum.size == datum.longest").mark_text(style="note", align="left", dx=6)
+    return specification(
+        alt.layer(
+            base.mark_line(style="trend"),
+            base.mark_point(style="dot", filled=True),
+            names.encode(text="task:N"),
+        ).properties(height=360)
+    )
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    place = {task: at for at, task in enumerate(ordered(rows["task"].to_list()))}
+    return Table(
+        summary="Every size",
+        columns=[
+            Column(title="Task", value=lambda row: label_of(row["task"])),
+            MODEL,
+            LANGUAGE,
+            Column(title="Examples", value="size", format=COUNT, help="How many the probe was trained on."),
+            *scored("Accuracy, %", 1, 100),
+        ],
+        rows=sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["shown"], row["size"])),
+    )
+
+
+plot = ProbeSizes()

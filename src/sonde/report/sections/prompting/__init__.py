@@ -1,0 +1,20 @@
+"""Sections of the lens `prompting`."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from sonde.report.controls import LensQuestion
+from sonde.report.section import PlainTitle
+from sonde.results.dimensions import dimensions_are
+
+title = PlainTitle(
+    name="Names of APIs, asked in words",
+    cites=("zhuo2023ink",),
+    question=LensQuestion(
+        subject="Names listed when asked in words",
+        measure="names right at the first try",
+        metrics=("p_at_k",),
+        where=dimensions_are({}) & (pl.col("k") == 1) & (pl.col("matching") == "generative"),
+    ),
+)

@@ -1,0 +1,253 @@
+"""Each text alone and behind the text of its file: which subwords the file helps with, and how much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from sonde.report.charts import differences
+from sonde.report.run_tables import ModelInfo, RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.sections.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, observed, own_notes
+from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.formats import Number, count, join_names, number, with_interval
+from sonde.results.tables import CLUSTERS, MODEL, Column, N, Table, estimate
+from sonde.results.words import nothing_found, standing_of_difference, too_little
+
+_CHANGE, _BEHIND = "file-none", "file"
+
+
+_ORIGINS = {
+    "internal": "internal call",
+    "external": "external call",
+    "builtin": "builtin call",
+    "local": "call within the file",
+    "internal-external": "internal minus external calls",
+}
+
+
+_GROUPS = (
+    ("kind", "bits", "Surprisal by kind of token", "change, bits per subword"),
+    ("kind", "top1", "Top-1 accuracy by kind of token", "change, percentage points"),
+    ("role", "bits", "Surprisal by role of identifier", "change, bits per subword"),
+    ("origin", "bits", "Surprisal by where a call goes", "change, bits per subword"),
+)
+
+
+_MEASURES = {"bits_per_byte": "bits per byte", "bits": "bits per subword", "top1": "top-1 accuracy, %"}
+
+
+_KEYS = ["model", "language", "metric", "dimension", "name"]
+
+
+_DIMENSIONS = ("kind", "role", "origin")
+
+
+_ORDER = ("all", *_DIMENSIONS)
+
+
+_ROLES_SHOWN = 10
+
+
+class BehindFile:
+    """The change by kind of token, role and call, and every number with and without the file."""
+
+    title = "Behind its file: what the text above tells the model"
+    lens = LENS
+    order = 85
+    caption = (
+        "Each text is read twice: alone, and behind what stands above it in its file (imports, earlier "
+        "definitions), as much of the end of that as the model can take. Only the text itself is scored, so "
+        "the same subwords are compared with themselves, and what makes one text harder than another "
+        "cancels. Dots are changes, behind the file minus alone, with their paired 95 % intervals: left of "
+        "zero, the file makes the subwords less surprising; for top-1 accuracy, right of zero is better."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """The charts of changes; None where texts were read alone."""
+        rows = _rows(run)
+        if rows.is_empty():
+            return None
+        charts: list[Chart] = []
+        for cut, metric, title, unit in _GROUPS:
+            held = rows.filter((pl.col("dimension") == cut) & (pl.col("metric") == metric))
+            names = _names(held, most_first=metric == "top1")
+            if names:
+                spec = differences(held.filter(pl.col("name").is_in(names)), names, unit)
+                charts.append(Chart(name=f"behind-file-{cut}-{metric}", title=title, spec=spec))
+        return Figure(
+            answer="\n".join(_answers(rows, run)), charts=charts, table=_table(rows, run), notes=_notes(run)
+        )
+
+
+def _rows(run: RunData) -> pl.DataFrame:
+    """Changes with ``alone`` and ``behind`` beside them, in bits and percentage points."""
+    found = _read_as(run, _CHANGE)
+    for column, before in (("alone", None), ("behind", _BEHIND)):
+        values = _read_as(run, before).select(*_KEYS, pl.col("value").alias(column))
+        found = found.join(values, on=_KEYS, how="left", maintain_order="left")
+    # The tables of calls are in nats, the others hold both.
+    scale = pl.col("metric").replace_strict({"nats": BITS_PER_NAT, "top1": 100.0}, default=1.0)
+    places = {model.name: place for place, model in enumerate(run.models)}
+    return (
+        found.filter((pl.col("n") >= MIN_COUNT) | (pl.col("dimension") == "all"))
+        .with_columns(pl.col("value", "ci_low", "ci_high", "alone", "behind") * scale)
+        .with_columns(
+            metric=pl.col("metric").replace("nats", "bits"),
+            shown=run.subject,
+            place=pl.col("model").replace_strict(places, default=len(places)),
+            row=pl.col("dimension").replace_strict({name: i for i, name in enumerate(_ORDER)}),
+        )
+        .sort("place", "language", "row", "name", "metric")
+    )
+
+
+def _read_as(run: RunData, before: str | None) -> pl.DataFrame:
+    """The rows that are shown of one reading, with the ``dimension`` that cuts them and its ``name``."""
+    outer = () if before is None else ("before",)
+    # The first condition keeps the others from the many rows of the other readings.
+    rows = run.scores(lens=LENS, metrics=[*_MEASURES, "nats"], where=dimension("before").eq_missing(before))
+    cut = [pl.when(dimensions_named(*outer, name)).then(pl.lit(name)) for name in _DIMENSIONS]
+    whole = pl.when(dimensions_named(*outer)).then(pl.lit("all"))
+    rows = rows.with_columns(
+        dimension=pl.coalesce(*cut, whole),
+        name=pl.coalesce(*(dimension(name) for name in _DIMENSIONS), pl.lit("everything")),
+    )
+    of_calls = pl.col("dimension") == "origin"
+    name = pl.when(of_calls).then(pl.col("name").replace_strict(_ORIGINS, default="")).otherwise("name")
+    return (
+        rows.filter(
+            # Of the gap between calls there is one row a weighting, all of them of the same two sides.
+            pl.when(name == _ORIGINS["internal-external"])
+            .then(pl.col("weighting") == "count")
+            .otherwise(pl.col("weighting").is_null())
+            & pl.col("dimension").is_in(_ORDER)
+            & ((pl.col("metric") == "nats") == of_calls)
+        )
+        .with_columns(name=name)
+        .filter(pl.col("name") != "")
+    )
+
+
+def _names(rows: pl.DataFrame, *, most_first: bool) -> list[str]:
+    """Where the file helps most first; of roles the most frequent, of calls each side alone."""
+    sized = rows.filter(pl.col("name") != _ORIGINS["internal-external"]).group_by("name")
+    sized = sized.agg(pl.col("n").sum(), pl.col("value").mean())
+    often = sized.sort("n", "name", descending=[True, False]).head(_ROLES_SHOWN)
+    return often.sort("value", "name", descending=[most_first, False])["name"].to_list()
+
+
+def _answers(rows: pl.DataFrame, run: RunData) -> Sequence[str]:
+    sentences: list[str] = []
+    for part in rows.partition_by("shown", maintain_order=True):
+        subject = part["shown"][0]
+        who = f"{subject}: " if rows["shown"].n_unique() > 1 else ""
+        held = {(row["dimension"], row["name"], row["metric"]): row for row in part.iter_rows(named=True)}
+        whole = held.get(("all", "everything", "bits_per_byte"))
+        if whole is not None:
+            sentences.append(
+                f"{who}Behind its file a text costs {number(whole['behind'])} bits per byte instead of "
+                f"{number(whole['alone'])}, a change of {with_interval(whole)}"
+                f"{standing_of_difference(whole, digits=2, unit=' bits')}."
+            )
+        first = held.get(("all", "everything", "top1"))
+        if first is not None:
+            sentences.append(
+                f"{who}The first guess is right for {number(first['behind'], 1)} % of the subwords instead "
+                f"of {number(first['alone'], 1)} %, a change of {with_interval(first, digits=1)} points"
+                f"{standing_of_difference(first, unit=' points')}."
+            )
+        if ("origin", "internal call", "bits") in held:
+            sentences.append(
+                who + _of_calls({name: row for (of, name, _), row in held.items() if of == "origin"})
+            )
+    return sentences
+
+
+_CALLS = {
+    "internal call": "where the call goes into the repository",
+    "external call": "where it goes out of it",
+    "builtin call": "where it goes to a builtin",
+}
+
+
+def _of_calls(held: Mapping[str, Mapping[str, Any]]) -> str:
+    """The change of each kind of call, and whether own code gains more than outside code."""
+    parts = [
+        f"by {with_interval(held[name])} {words}{standing_of_difference(held[name], digits=2)}"
+        for name, words in _CALLS.items()
+        if name in held
+    ]
+    said = f"Subwords of calls change, in bits, {join_names(parts)}."
+    gap = held.get(_ORIGINS["internal-external"])
+    if gap is None:
+        return said
+    difference = f"a difference of {with_interval(gap)}"
+    if why := too_little(gap):
+        of = "on whether it helps more with calls into the repository than with calls out of it"
+        return f"{said} {why[:1].upper()}{why[1:]}; {of}: {difference}."
+    if gap["ci_low"] <= 0 <= gap["ci_high"]:
+        between = "between calls into the repository and calls out of it"
+        found = nothing_found(gap, digits=2)
+        return f"{said} {found[:1].upper()}{found[1:]} {between}: {difference}."
+    more = "more" if gap["value"] < 0 else "less"
+    return f"{said} It helps {more} with calls into the repository than with calls out of it: {difference}."
+
+
+def _notes(run: RunData) -> Sequence[str]:
+    notes = [note for model in run.models if (note := _read(run, model))]
+    return [
+        *notes,
+        *own_notes(run),
+        "The change says that the text above helps, not which part of it does: a name that was imported or "
+        "defined there, or only the habits of its author. No text of another file was read as a control.",
+    ]
+
+
+def _read(run: RunData, model: ModelInfo) -> str:
+    """How many texts have anything above them, and how much of it was read."""
+    rows = observed(run, model, ["item_id", "context", "file_context"])
+    above = (pl.col("file_context") - pl.col("context")).max()
+    items = rows.group_by("item_id").agg(above=above).collect(engine="streaming").drop_nulls("above")
+    if items.is_empty():
+        return ""
+    behind = items.filter(pl.col("above") > 0)["above"]
+    who = f"{model.label}: " if run.several else ""
+    read = f", of which the model read a median of {count(behind.median())} subwords" if len(behind) else ""  # pyright: ignore[reportArgumentType]  a median of numbers
+    return (
+        f"{who}{count(len(behind))} of {count(items.height)} texts have something above them in their file"
+        f"{read}; the others count as unchanged."
+    )
+
+
+def _table(rows: pl.DataFrame, run: RunData) -> Table:
+    whole = ("all", "origin")
+    return Table(
+        summary="Every number with and without the file",
+        columns=[
+            *([MODEL] if rows["shown"].n_unique() > 1 else []),
+            Column(
+                title="Of",
+                value=lambda row: (
+                    row["name"] if row["dimension"] in whole else f"{row['dimension']}: {row['name']}"
+                ),
+            ),
+            Column(title="What", value=lambda row: _MEASURES[row["metric"]]),
+            Column(title="Alone", value="alone", format=Number(), help="The function read by itself."),
+            Column(
+                title="Behind the file",
+                value="behind",
+                format=Number(),
+                help="The same function read after the text that precedes it in its file.",
+            ),
+            *estimate("Change", help="Behind the file minus alone, over the same subwords."),
+            N,
+            CLUSTERS,
+        ],
+        rows=rows,
+    )
+
+
+plot = BehindFile()

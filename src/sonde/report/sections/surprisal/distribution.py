@@ -1,0 +1,183 @@
+"""How surprisal is spread: most subwords cost little, a few cost most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report.charts import row_height, specification
+from sonde.report.run_tables import ModelInfo, RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.sections.surprisal._scores import BITS_PER_NAT, LENS, is_first, observed, own_notes
+from sonde.results.formats import Number, count, number
+from sonde.results.tables import Column, N, Table
+
+_FINE = 20
+"""Bins a bit in which values are counted: quantiles are exact to a twentieth of a bit, in bounded memory."""
+
+
+_QUANTILES = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
+
+
+class Distribution:
+    """Quantiles by kind of token, and a histogram of all subwords."""
+
+    title = "Distribution: many easy subwords, few hard ones"
+    lens = LENS
+    order = 60
+    caption = (
+        "Boxes hold the middle half of a kind's subwords, the tick is the median, thin lines reach from the "
+        "5th to the 95th percentile. The subword that begins a text, before which a decoder has nothing of "
+        "it, is a kind of its own. These describe single subwords, so they are no intervals of a mean."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Boxes, histogram and quantiles."""
+        counted = [(model, _counted(run, model)) for model in run.models]
+        counted = [(model, frame) for model, frame in counted if not frame.is_empty()]
+        if not counted:
+            return None
+        quantiles = pl.concat([_by_kind(frame, model) for model, frame in counted])
+        histogram = pl.concat([_histogram(frame, model) for model, frame in counted])
+        return Figure(
+            answer="\n".join(_sentence(frame, model, run.several) for model, frame in counted),
+            charts=[
+                Chart(name="distribution-kinds", title="Bits per subword by kind", spec=_boxes(quantiles)),
+                Chart(name="distribution", title="All subwords", spec=_columns(histogram)),
+            ],
+            table=_table(quantiles, run.several),
+            notes=own_notes(run),
+        )
+
+
+def _counted(run: RunData, model: ModelInfo) -> pl.DataFrame:
+    """Counts by kind and fine bin of bits; the first subwords of texts are a kind of their own."""
+    rows = observed(run, model, ["kind", "nats", "context"]).filter(pl.col("nats").is_finite())
+    kind = pl.when(is_first(run, model)).then(pl.lit("begins a text")).otherwise("kind").alias("kind")
+    step = (pl.col("nats").cast(pl.Float64) * BITS_PER_NAT * _FINE).round().cast(pl.Int32)
+    return (
+        rows.group_by(kind, step.alias("step"))
+        .agg(n=pl.len())
+        .collect(engine="streaming")
+        .sort("kind", "step")
+    )
+
+
+def _quantiles(counts: pl.DataFrame) -> dict[str, float]:
+    ordered = counts.group_by("step").agg(pl.col("n").sum()).sort("step")
+    share = ordered["n"].cum_sum() / ordered["n"].sum()
+    return {
+        name: ordered["step"].item(int((share < level).sum())) / _FINE for name, level in _QUANTILES.items()
+    }
+
+
+def _by_kind(counted: pl.DataFrame, model: ModelInfo) -> pl.DataFrame:
+    rows: list[dict[str, Any]] = [
+        {"model": model.label, "kind": part["kind"][0] or "unknown", "n": part["n"].sum(), **_quantiles(part)}
+        for part in counted.partition_by("kind")
+    ]
+    return pl.DataFrame(rows).sort("p50", "p75", descending=True)
+
+
+def _histogram(counted: pl.DataFrame, model: ModelInfo) -> pl.DataFrame:
+    half = pl.min_horizontal(pl.col("step") // (_FINE // 2), pl.lit(39))
+    return (
+        counted.group_by(half.alias("half"))
+        .agg(pl.col("n").sum())
+        .sort("half")
+        .with_columns(model=pl.lit(model.label), share=pl.col("n") / pl.col("n").sum())
+    )
+
+
+def _sentence(counted: pl.DataFrame, model: ModelInfo, several: bool) -> str:
+    cheap, hard = pl.col("step") < _FINE, pl.col("step") >= 4 * _FINE
+    n, bits = pl.col("n"), pl.col("n") * pl.col("step")
+    sums = counted.select(
+        total=n.sum(),
+        cheap=n.filter(cheap).sum() / n.sum(),
+        hard=n.filter(hard).sum() / n.sum(),
+        share=bits.filter(hard).sum() / bits.sum(),
+    ).row(0, named=True)
+    who = f"{model.label}: " if several else ""
+    return (
+        f"{who}{number(100 * sums['cheap'], 0)} % of {count(sums['total'])} subwords cost less than one "
+        f"bit; the {number(100 * sums['hard'], 0)} % that cost four or more carry "
+        f"{number(100 * sums['share'], 0)} % of all bits."
+    )
+
+
+def _boxes(quantiles: pl.DataFrame) -> dict[str, Any]:
+    several = quantiles["model"].n_unique() > 1
+    order = list(dict.fromkeys(quantiles["kind"].to_list()))
+    base = alt.Chart(alt.Data(values=quantiles.to_dicts())).encode(
+        y=alt.Y("kind:N", sort=order, title=None),
+        tooltip=[
+            alt.Tooltip("kind:N", title=" "),
+            alt.Tooltip("model:N"),
+            alt.Tooltip("n:Q", format=","),
+            *[alt.Tooltip(f"{name}:Q", format=".2f") for name in _QUANTILES],
+        ],
+    )
+    if several:
+        base = base.encode(
+            color=alt.Color("model:N", title=None, sort=None), yOffset=alt.YOffset("model:N", sort=None)
+        )
+    lower = alt.X("p5:Q", title="bits per subword")
+    lines = quantiles["model"].n_unique()
+    return specification(
+        alt.layer(
+            base.mark_rule(style="whisker").encode(x=lower, x2="p95:Q"),
+            base.mark_bar(style="box", height=11).encode(x=alt.X("p25:Q"), x2="p75:Q"),
+            base.mark_tick(thickness=2.4, height=13, orient="vertical").encode(x=alt.X("p50:Q")),
+        ).properties(height=row_height(lines))
+    )
+
+
+def _columns(histogram: pl.DataFrame) -> dict[str, Any]:
+    records = [
+        {
+            "model": row["model"],
+            "low": row["half"] / 2,
+            "high": row["half"] / 2 + 0.5,
+            "share": row["share"],
+            "n": row["n"],
+        }
+        for row in histogram.iter_rows(named=True)
+    ]
+    several = histogram["model"].n_unique() > 1
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=alt.X("low:Q", title="bits per subword (19.5 and more together)"),
+        y=alt.Y("share:Q", title="share of subwords", axis=alt.Axis(format="%"), stack=None),
+        tooltip=[
+            alt.Tooltip("model:N"),
+            alt.Tooltip("low:Q", title="from"),
+            alt.Tooltip("share:Q", format=".2%"),
+            alt.Tooltip("n:Q", format=","),
+        ],
+    )
+    if several:
+        base = base.encode(color=alt.Color("model:N", title=None, sort=None))
+    columns = base.mark_bar(style="columns", binSpacing=1).encode(x2="high:Q", y2=alt.datum(0))
+    return specification(columns.properties(height=260))
+
+
+def _table(quantiles: pl.DataFrame, several: bool) -> Table:
+    shown = ("5 %", "25 %", "Median", "75 %", "95 %")
+    return Table(
+        summary="Quantiles by kind",
+        columns=[
+            Column(title="Kind", value="kind", help="What the subwords are part of."),
+            *([Column(title="Model", value="model")] if several else []),
+            N,
+            *(
+                Column(title=title, value=name, format=Number(), help="Bits of surprisal below which it is.")
+                for title, name in zip(shown, _QUANTILES, strict=True)
+            ),
+        ],
+        rows=quantiles,
+    )
+
+
+plot = Distribution()

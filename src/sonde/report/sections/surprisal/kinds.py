@@ -1,0 +1,134 @@
+"""Surprisal by kind of token and by role of identifier, and who carries most of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report.charts import row_height, specification
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.sections.surprisal._scores import LENS, Ranking, first_rows, rank, slices
+from sonde.results.formats import count, number
+from sonde.results.tables import Table
+
+
+class Kinds:
+    """Ranks ``kind`` and ``role``, and sets a kind's share of bits beside its share of text."""
+
+    title = "Kinds of token: who carries the surprise"
+    lens = LENS
+    order = 15
+    caption = (
+        "Blanks are layout, apart from code: the probability of an indentation often falls on the token "
+        "after it. Merged subwords span several code tokens. A share of bits above the share of subwords "
+        "means that the kind is harder than the average."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Mean by kind and by role, and shares."""
+        kinds = rank(run, Ranking(dimension="kind", what="kind of token", plural="kinds of token"))
+        if kinds is None:
+            return None
+        roles = rank(run, Ranking(dimension="role", what="role", shown=10))
+        held = slices(run, "kind")
+        shares, counted = _shares(held.rows), "code tokens" if held.shared else "subwords"
+        which = "" if held.shared or first_rows(run).is_empty() else " that begin no text"
+        return Figure(
+            answer="\n".join(filter(None, (_share_answer(shares, f"{counted}{which}"), kinds.answer))),
+            charts=[
+                *(_narrow(chart) for chart in kinds.charts),
+                Chart(
+                    name="kind-shares",
+                    title=f"Share of {counted} and of all bits",
+                    spec=_spec(shares, counted),
+                ),
+                *(roles.charts if roles else ()),
+            ],
+            table=_joined(kinds.table, roles.table if roles else None),
+            notes=kinds.notes,
+        )
+
+
+def _joined(kinds: Table | None, roles: Table | None) -> Table | None:
+    if kinds is None or roles is None:
+        return kinds
+    named = [{**row, "name": f"role: {row['name']}"} for row in roles.records()]
+    first, *others = kinds.columns
+    return Table(
+        summary="Every kind and role",
+        columns=[dataclasses.replace(first, title="Kind or role"), *others],
+        rows=[*kinds.records(), *named],
+    )
+
+
+def _narrow(chart: Chart) -> Chart:
+    return Chart(name=chart.name, title=chart.title, spec=chart.spec)
+
+
+def _shares(rows: pl.DataFrame) -> pl.DataFrame:
+    """By model and kind: shares of what is counted and of bits, summed over languages."""
+    sums = rows.group_by("shown", "label", maintain_order=True).agg(
+        n=pl.col("n").sum(), bits=(pl.col("n") * pl.col("value")).sum()
+    )
+    return sums.with_columns(
+        text=pl.col("n") / pl.col("n").sum().over("shown"),
+        surprise=pl.col("bits") / pl.col("bits").sum().over("shown"),
+    ).sort("surprise", descending=True)
+
+
+def _share_answer(shares: pl.DataFrame, counted: str) -> str:
+    """What the commonest kind, which is not chosen by its surprisal, has of text and bits."""
+    sentences: list[str] = []
+    for part in shares.partition_by("shown", maintain_order=True):
+        kind = part.sort("n", "label", descending=[True, False]).row(0, named=True)
+        who = f"{kind['shown']}: " if shares["shown"].n_unique() > 1 else ""
+        read = count(float(part["n"].sum()))
+        sentences.append(
+            f"{who}Of the {read} {counted}, {number(100 * kind['text'], 0)} % are “{kind['label']}”, "
+            f"with {number(100 * kind['surprise'], 0)} % of their bits."
+        )
+    return "\n".join(sentences)
+
+
+def _spec(shares: pl.DataFrame, counted: str) -> dict[str, Any]:
+    several = shares["shown"].n_unique() > 1
+    records = [
+        {
+            "kind": row["label"],
+            "model": row["shown"],
+            "share": row[column],
+            "of": name,
+            "text": row["text"],
+            "surprise": row["surprise"],
+        }
+        for row in shares.iter_rows(named=True)
+        for column, name in (("text", f"of {counted}"), ("surprise", "of bits"))
+    ]
+    order = list(dict.fromkeys(shares["label"].to_list()))
+    base = alt.Chart(alt.Data(values=records)).encode(
+        y=alt.Y("kind:N", sort=order, title=None),
+        tooltip=[
+            alt.Tooltip("kind:N", title=" "),
+            alt.Tooltip("model:N", title="model"),
+            alt.Tooltip("text:Q", format=".1%", title=f"of {counted}"),
+            alt.Tooltip("surprise:Q", format=".1%", title="of bits"),
+        ],
+    )
+    if several:
+        base = base.encode(
+            yOffset=alt.YOffset("model:N", sort=None), color=alt.Color("model:N", title=None, sort=None)
+        )
+    x = alt.X("share:Q", title="share", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]))
+    joint = base.transform_filter("datum.of == 'of bits'").mark_rule(style="joint")
+    joint = joint.encode(x=alt.X("text:Q", title="share"), x2="surprise:Q")
+    shape = alt.Shape("of:N", title=None, scale=alt.Scale(range=["circle", "diamond"]), sort=None)
+    point = base.mark_point(style="dot", filled=True).encode(x=x, shape=shape)
+    lines = shares["shown"].n_unique()
+    return specification(alt.layer(joint, point).properties(height=row_height(lines)))
+
+
+plot = Kinds()

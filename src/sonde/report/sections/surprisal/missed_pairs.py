@@ -1,0 +1,116 @@
+"""Minimal pairs whose mutant is likelier than the original: what the model would rather have read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from sonde.report.run_tables import ModelInfo, RunData
+from sonde.report.section import Figure
+from sonde.report.sections.surprisal._scores import BITS_PER_NAT, LENS
+from sonde.report.text import label_of
+from sonde.results.columns import scan_files
+from sonde.results.formats import Number, count
+from sonde.results.tables import MODEL, Column, Table
+
+_SHOWN = 25
+"""Pairs a model."""
+
+
+_AROUND = 60
+"""Characters of a line on either side of the place."""
+
+
+_COLUMNS = ("item_id", "task", "source_id", "original", "file", "start", "end", "nats", "before_nats")
+
+
+class MissedPairs:
+    """A table of the pairs that a model gets most wrong."""
+
+    title = "Minimal pairs: where the fault is likelier"
+    lens = LENS
+    order = 6
+    caption = (
+        "The pairs of which a model finds the mutant likelier by most, each with the line in which the texts "
+        "differ and the place in angle brackets. Some are faults that a reader would not see either, or "
+        "code whose original is the odd one."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """The pairs of each model; None where none was missed."""
+        rows = [row for model in run.models for row in _missed(run, model)]
+        if not rows:
+            return None
+        return Figure(
+            table=Table(
+                summary=f"The {count(len(rows))} pairs of which the mutant is likelier by most",
+                columns=[
+                    *([MODEL] if run.several else []),
+                    Column(title="Fault", value=lambda row: label_of(row["task"])),
+                    Column(title="File", value="file"),
+                    Column(title="As it was written", value="written"),
+                    Column(title="Mutant", value="mutant"),
+                    Column(
+                        title="Bits",
+                        value="bits",
+                        format=Number(),
+                        help="By how much the original has more surprisal than the mutant.",
+                    ),
+                ],
+                rows=rows,
+            )
+        )
+
+
+def _missed(run: RunData, model: ModelInfo) -> Iterator[dict[str, Any]]:
+    table = run.table(LENS, model)
+    if table is None or not set(_COLUMNS) <= set(table.collect_schema().names()):
+        return
+    rows = table.select(_COLUMNS).collect()
+    originals, mutants = rows.filter("original"), rows.filter(~pl.col("original"))
+    both = originals.join(mutants, on=["task", "source_id"], suffix="_mutant")
+    # What stands before the place is the same, and cancels.
+    totals = [pl.col(f"nats{side}") + pl.col(f"before_nats{side}") for side in ("", "_mutant")]
+    worst = (
+        both.with_columns(bits=(totals[0] - totals[1]) * BITS_PER_NAT)
+        .filter(pl.col("bits") > 0)
+        .sort("bits", "task", "source_id", descending=[True, False, False])
+        .head(_SHOWN)
+    )
+    texts = _texts(run, [*worst["item_id"], *worst["item_id_mutant"]])
+    for row in worst.to_dicts():
+        if row["item_id"] in texts and row["item_id_mutant"] in texts:
+            yield {
+                **row,
+                "shown": model.label,
+                "written": _line(texts[row["item_id"]], row["start"], row["end"]),
+                "mutant": _line(texts[row["item_id_mutant"]], row["start_mutant"], row["end_mutant"]),
+            }
+
+
+def _texts(run: RunData, identifiers: list[str]) -> dict[str, str]:
+    paths = run.directory.texts()
+    if not paths:
+        return {}
+    held = scan_files(paths).filter(pl.col("item_id").is_in(identifiers)).select("item_id", "text")
+    return dict(held.collect().iter_rows())
+
+
+def _line(text: str, start: int, end: int) -> str:
+    r"""The place with what stands around it on its line, long places cut.
+
+    >>> _line("a = 1\nreturn b + c\n", 13, 14)
+    'return ⟨b⟩ + c'
+    """
+    first = max(text.rfind("\n", 0, start) + 1, start - _AROUND)
+    stop = text.find("\n", end)
+    last = min(len(text) if stop < 0 else stop, end + _AROUND)
+    place = text[start:end]
+    if len(place) > 2 * _AROUND:
+        place = f"{place[:_AROUND]} … {place[-_AROUND:]}"
+    return f"{text[first:start].lstrip()}⟨{place}⟩{text[end:last].rstrip()}"
+
+
+plot = MissedPairs()

@@ -1,0 +1,239 @@
+"""Calls into the repository against calls out of it, under several weightings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report.charts import by_kind, differences, dots, specification
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure
+from sonde.report.sections.surprisal._scores import LENS, MIN_COUNT, first_notes, slices
+from sonde.report.text import no_verdict
+from sonde.results.dimensions import dimension
+from sonde.results.formats import with_interval
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
+from sonde.results.verdict import why_no_verdict
+from sonde.results.words import nothing_found
+
+_WEIGHTINGS = {
+    "unweighted": "mean of tag means",
+    "count": "every subword counts once",
+    "count_common": "the same, of tags that both sides hold often enough",
+    "standardised_external": "on the external tag mix",
+    "standardised_internal": "on the internal tag mix",
+}
+
+
+_SIDES = {"internal": "internal", "external": "external"}
+
+
+_GAP = "internal-external"
+
+
+_TAGS_SHOWN = 16
+
+
+class Origin:
+    """The weightings of ``origin``, their differences, and pairs within each tag."""
+
+    title = "Calls: own code against outside code"
+    lens = LENS
+    order = 80
+    caption = (
+        "Internal calls go to names that another file of the repository defines, external calls to names "
+        "that it does not; builtins and names defined only in the same file stand apart. Count weighs every "
+        "subword alike. The other weightings leave out tags that are rare on one side: count, common weighs "
+        "every subword of the tags that are left alike, unweighted is the mean of the tags' means (as "
+        "PERPLEXED reports it), standardised gives both sides the same mix of tags, once that of the "
+        "external and once that of the internal calls. Where they disagree, the mix of tags makes the "
+        "difference."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Weightings, differences and paired tags."""
+        held = slices(run, "origin", task="call_origin", metric="nats")
+        every = _rows(held.rows, run)
+        rows, gaps = every.filter(pl.col("label") != _GAP), every.filter(pl.col("label") == _GAP)
+        if rows.is_empty():
+            return None
+        charts = [
+            Chart(
+                name="origin",
+                title="Mean surprisal by origin of the call",
+                spec=_weightings(rows, run, held.unit),
+            )
+        ]
+        if not gaps.is_empty():
+            shown = gaps.with_columns(shown=run.subject)
+            spec = differences(shown, _order(shown), f"{held.unit}, internal minus external")
+            charts.append(Chart(name="origin-difference", title="Internal minus external", spec=spec))
+        pairs = _pairs(slices(run, "origin", "tag", task="call_origin", metric="nats").rows)
+        if not pairs.is_empty():
+            charts.append(
+                Chart(
+                    name="origin-tags",
+                    title="Within each syntax tag",
+                    spec=_paired(pairs, held.unit),
+                    wide=True,
+                )
+            )
+        return Figure(
+            answer=_answer(gaps, run),
+            charts=charts,
+            table=_table(pl.concat([rows, gaps]), held.unit),
+            notes=[
+                f"Pairs are of tags with at least {MIN_COUNT} on each side, {_TAGS_SHOWN} of each model.",
+                *held.notes,
+                *first_notes(run),
+            ],
+        )
+
+
+def _rows(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
+    """Rows of both sides and of their difference in the order that they are shown in."""
+    shown = pl.col("label").is_in([*_SIDES, _GAP]) & pl.col("weighting").is_in(list(_WEIGHTINGS))
+    rows = rows.filter(shown)
+    places = {model.name: place for place, model in enumerate(run.models)}
+    return rows.with_columns(
+        name=pl.col("weighting").str.replace("_", ", "),
+        place=pl.col("model").replace_strict(places, default=len(places)),
+        sort=pl.col("weighting").replace_strict({n: i for i, n in enumerate(_WEIGHTINGS)}),
+    ).sort("place", "language", "sort", "label")
+
+
+def _subject(run: RunData) -> pl.Expr:
+    """The side, after whom it is about where the run has several."""
+    alone = not run.several and len(run.languages) < 2
+    return pl.col("label") if alone else pl.concat_str([run.subject, pl.col("label")], separator=", ")
+
+
+def _weightings(rows: pl.DataFrame, run: RunData, unit: str) -> dict[str, Any]:
+    shown = rows.with_columns(shown=_subject(run))
+    return dots(shown, _order(shown), unit)
+
+
+def _order(rows: pl.DataFrame) -> list[str]:
+    """Names of the weightings that a run holds, in the order of their explanation."""
+    return rows.sort("sort")["name"].unique(maintain_order=True).to_list()
+
+
+def _pairs(rows: pl.DataFrame) -> pl.DataFrame:
+    """By model and tag: internal and external bits with both counts."""
+    rows = rows.with_columns(side=dimension("origin"), tag=dimension("tag")).filter(
+        pl.col("side").is_in(list(_SIDES)) & (pl.col("n") >= MIN_COUNT)
+    )
+    keys = ["shown", "language", "tag"]
+    sides = [
+        rows.filter(pl.col("side") == side).select(
+            *keys, **{side: "value", f"{side}_low": "ci_low", f"{side}_high": "ci_high", f"{side}_n": "n"}
+        )
+        for side in _SIDES
+    ]
+    paired = sides[0].join(sides[1], on=keys).with_columns(total=pl.col("internal_n") + pl.col("external_n"))
+    best = (
+        paired.sort("total", descending=True)
+        .group_by("shown", "language", maintain_order=True)
+        .head(_TAGS_SHOWN)
+    )
+    return best.sort("total", "tag", descending=[True, False])
+
+
+def _paired(pairs: pl.DataFrame, unit: str) -> dict[str, Any]:
+    subject = pairs.select(pl.concat_str("shown", "language", separator=" · ").n_unique()).item()
+    name = (
+        pl.col("tag").str.replace_all(" -> ", " → ", literal=True)
+        if subject == 1
+        else pl.concat_str("tag", "shown", "language", separator=" · ")
+    )
+    pairs = pairs.with_columns(name=name)
+    records = [
+        {
+            "name": row["name"],
+            "side": side,
+            "value": row[side],
+            "low": row[f"{side}_low"],
+            "high": row[f"{side}_high"],
+            "n": row[f"{side}_n"],
+            "internal": row["internal"],
+            "external": row["external"],
+        }
+        for row in pairs.iter_rows(named=True)
+        for side in _SIDES
+    ]
+    base = alt.Chart(alt.Data(values=records)).encode(
+        y=alt.Y("name:N", sort=pairs["name"].to_list(), title=None, axis=alt.Axis(labelLimit=320)),
+        tooltip=[
+            alt.Tooltip("name:N", title=" "),
+            alt.Tooltip("side:N"),
+            alt.Tooltip("value:Q", format=".2f", title="bits"),
+            alt.Tooltip("low:Q", format=".2f"),
+            alt.Tooltip("high:Q", format=".2f"),
+            alt.Tooltip("n:Q", format=","),
+        ],
+    )
+    joint = base.transform_filter("datum.side == 'internal'").mark_rule(style="joint")
+    colour = by_kind("side")
+    x = alt.X("value:Q", title=unit, scale=alt.Scale(zero=True))
+    return specification(
+        alt.layer(
+            joint.encode(x=alt.X("internal:Q", title=unit), x2="external:Q"),
+            base.mark_point(style="dot", filled=True).encode(x=x, color=colour),
+        ).properties(height=alt.Step(24))
+    )
+
+
+def _answer(gaps: pl.DataFrame, run: RunData) -> str:
+    sentences: list[str] = []
+    for part in gaps.partition_by("shown", "language", maintain_order=True):
+        first = part.row(0, named=True)
+        named = [
+            *([first["shown"]] if run.several else []),
+            *([first["language"]] if len(run.languages) > 1 else []),
+        ]
+        who = f"{', '.join(named)}: " if named else ""
+        firm = [
+            row for row in part.iter_rows(named=True) if not no_verdict(row) and row["ci_low"] is not None
+        ]
+        if not firm:
+            sentences.append(
+                f"{who}Too little data on internal calls against external ones ({why_no_verdict(first)}): "
+                f"{first['name']} {with_interval(first)} bits."
+            )
+            continue
+        readings = "; ".join(f"{row['name']} {_sign(row)}, {with_interval(row)} bits" for row in firm)
+        sentences.append(f"{who}Internal calls against external ones: {readings}.")
+    return "\n".join(sentences)
+
+
+def _sign(row: dict[str, Any]) -> str:
+    if row["ci_low"] > 0:
+        return "more surprising"
+    return "less surprising" if row["ci_high"] < 0 else nothing_found(row, digits=2, unit=" bits")
+
+
+def _table(rows: pl.DataFrame, unit: str) -> Table:
+    return Table(
+        summary="Every weighting",
+        columns=[
+            MODEL,
+            LANGUAGE,
+            Column(
+                title="Calls",
+                value=lambda row: "difference" if row["label"] == _GAP else row["label"],
+                help="Whether what is called is defined in the same repository or outside it.",
+            ),
+            Column(
+                title="Weighting",
+                value=lambda row: f"{row['name']}: {_WEIGHTINGS[row['weighting']]}",
+                help="What has the same weight in the mean.",
+            ),
+            *scored(unit.capitalize(), help="How unexpected it is to the model: 0 where it was sure."),
+        ],
+        rows=rows,
+    )
+
+
+plot = Origin()

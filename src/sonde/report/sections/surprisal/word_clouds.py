@@ -1,0 +1,193 @@
+"""Names of internal and external calls: size by count, colour by surprisal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from xml.etree import ElementTree
+
+import polars as pl
+from PIL import ImageFont
+from wordcloud import WordCloud
+
+from sonde.report.run_tables import ModelInfo, RunData
+from sonde.report.section import Drawing, Figure
+from sonde.report.sections.surprisal._scores import BITS_PER_NAT, LENS, first_notes, is_first, observed
+from sonde.report.theme import HEAT_STEPS, MONO, words
+from sonde.results.formats import COUNT, Number, count, number
+from sonde.results.tables import Column, Table
+
+_WIDTH, _HEIGHT = 640, 340
+
+
+_NAMES_SHOWN = 70
+
+
+_TABLE_NAMES = 100
+
+
+_SIDES = ("internal", "external")
+
+
+class WordClouds:
+    """One cloud for internal and one for external call names, for each of the first models."""
+
+    title = "Names: those it knows, those it does not"
+    lens = LENS
+    order = 85
+    caption = (
+        "Called names, larger the more often they are called, from cool (expected) to warm (surprising): "
+        "the colour ranks the names shown by the surprisal of the whole name, averaged over its calls. Names "
+        "that share a piece with what stands beside them are left out; with several models in any of them."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Clouds and the names behind them."""
+        drawings: list[Drawing] = []
+        frames: list[pl.DataFrame] = []
+        calls = [(model, _calls(run, model)) for model in run.models if run.table(LENS, model) is not None]
+        for model, own in calls:
+            beside = [other for one, other in calls if one.name != model.name]
+            names = _with_steps(_names(own, beside))
+            for side in _SIDES:
+                chosen = names.filter(pl.col("origin") == side)
+                if chosen.is_empty():
+                    continue
+                frames.append(chosen.with_columns(model=pl.lit(model.label)))
+                suffix = f", {model.label}" if run.several else ""
+                stem = f"names-{side}{'-' + model.slug if run.several else ''}"
+                drawings.append(_drawing(chosen, stem, f"{side.capitalize()} calls{suffix}"))
+        if not drawings:
+            return None
+        return Figure(drawings=drawings, table=_table(pl.concat(frames), run.several), notes=first_notes(run))
+
+
+def _calls(run: RunData, model: ModelInfo) -> pl.LazyFrame:
+    """The names of calls that a model has in pieces of their own: ``item_id, token, origin, word, bits``."""
+    columns = ["item_id", "token", "merged", "origin", "origin_part", "word", "nats", "context"]
+    rows = observed(run, model, columns)
+    wanted = pl.col("origin").is_in(_SIDES) & (pl.col("origin_part") == "name") & (pl.col("word") != "")
+    names = (
+        rows.filter(wanted & pl.col("nats").is_finite())
+        .group_by("item_id", "token", "origin", "word")
+        .agg(bits=pl.col("nats").cast(pl.Float64).sum() * BITS_PER_NAT, first=is_first(run, model).any())
+        .filter(~pl.col("first"))
+    )
+    stop = pl.col("token") + pl.col("merged")
+    in_part = rows.filter(pl.col("merged") > 1).select("item_id", pl.int_ranges("token", stop).alias("token"))
+    return names.join(in_part.explode("token").cast({"token": pl.Int32}), on=["item_id", "token"], how="anti")
+
+
+def _names(calls: pl.LazyFrame, beside: Sequence[pl.LazyFrame]) -> pl.DataFrame:
+    """By origin and called name: calls and mean bits of the whole name, most called first.
+
+    Args:
+        calls: Those of a model.
+        beside: Those of the other models: only what all of them have whole is counted.
+    """
+    for other in beside:
+        calls = calls.join(other, on=["item_id", "token"], how="semi")
+    return (
+        calls.group_by("origin", "word")
+        .agg(calls=pl.len(), bits=pl.col("bits").mean())
+        .sort(["calls", "word"], descending=[True, False])
+        .collect(engine="streaming")
+    )
+
+
+def _with_steps(names: pl.DataFrame) -> pl.DataFrame:
+    """The names that are shown, with a colour step each: their place among them all."""
+    shown = names.group_by("origin", maintain_order=True).head(_NAMES_SHOWN)
+    place = pl.col("bits").rank("ordinal") - 1
+    return shown.with_columns(step=(place * HEAT_STEPS // max(shown.height, 1)).cast(pl.Int64))
+
+
+def _drawing(names: pl.DataFrame, stem: str, title: str) -> Drawing:
+    bits = dict(zip(names["word"].to_list(), names["bits"].to_list(), strict=True))
+    frequencies = dict(zip(names["word"].to_list(), names["calls"].to_list(), strict=True))
+    most = ", ".join(names["word"].head(5).to_list())
+    cloud = WordCloud(
+        width=_WIDTH,
+        height=_HEIGHT,
+        prefer_horizontal=1.0,
+        max_words=_NAMES_SHOWN,
+        relative_scaling=0.5,  # pyright: ignore[reportArgumentType]  annotated as its default, "auto"
+        min_font_size=10,
+        max_font_size=64,
+        margin=3,
+        random_state=0,
+        collocations=False,
+        color_func=_uncoloured,
+    ).generate_from_frequencies(frequencies)
+    return Drawing(
+        name=stem,
+        title=title,
+        svg=_svg(cloud, bits, frequencies, dict(zip(names["word"], names["step"], strict=True))),
+        description=f"{title}: {count(len(frequencies))} names, most often {most}",
+    )
+
+
+def _uncoloured(*_: object, random_state: Random, **__: object) -> str:
+    """A colour that nobody sees, for the one that wordcloud would ask all of matplotlib for.
+
+    It draws what that one draws, so that names lie where they always did.
+    """
+    random_state.uniform(0, 1)
+    return "black"
+
+
+def _svg(cloud: WordCloud, bits: dict[str, float], calls: dict[str, int], steps: dict[str, int]) -> str:
+    """The layout as SVG text: escaped by the XML writer, coloured through the page's variables."""
+    root = ElementTree.Element(
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "viewBox": f"0 0 {_WIDTH} {_HEIGHT}",
+            "width": str(_WIDTH),
+            "height": str(_HEIGHT),
+            "role": "img",
+            "font-family": MONO,
+        },
+    )
+    colours = words("light")
+    for (word, _), size, position, _, _ in cloud.layout_:
+        step = steps[word]
+        width = _text_width(cloud, word, size)
+        element = ElementTree.SubElement(
+            root,
+            "text",
+            {
+                "x": str(position[1]),
+                "y": str(round(position[0] + size * 0.82, 1)),
+                "font-size": str(size),
+                "textLength": str(round(width, 1)),
+                "lengthAdjust": "spacingAndGlyphs",
+                "fill": f"var(--word-{step}, {colours[step]})",
+            },
+        )
+        element.text = word
+        title = ElementTree.SubElement(element, "title")
+        title.text = f"{word}: {count(calls[word])} calls, {number(bits[word])} bits"
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _text_width(cloud: WordCloud, word: str, size: int) -> float:
+    return float(ImageFont.truetype(cloud.font_path, size).getlength(word))
+
+
+def _table(frame: pl.DataFrame, several: bool) -> Table:
+    rows = frame.sort("calls", descending=True).head(_TABLE_NAMES)
+    return Table(
+        summary=f"The {rows.height} names called most",
+        columns=[
+            Column(title="Name", value="word"),
+            Column(title="Calls go", value="origin", help="Whether it is defined in the same repository."),
+            *([Column(title="Model", value="model")] if several else []),
+            Column(title="Bits per name", value="bits", format=Number(), help="How unexpected the name is."),
+            Column(title="Calls", value="calls", format=COUNT),
+        ],
+        rows=rows,
+    )
+
+
+plot = WordClouds()

@@ -1,7 +1,0 @@
-"""Sections of the lens `surprisal`."""
-
-from __future__ import annotations
-
-from sonde.report.surprisal._title import title
-
-__all__ = ["title"]

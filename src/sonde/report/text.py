@@ -1,0 +1,298 @@
+"""Numbers as a reader sees them: a value, its interval, and whether a verdict may be drawn."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeVar, cast
+
+import polars as pl
+
+from sonde.languages import spelled
+from sonde.report.section import Figure
+from sonde.results.formats import DASH, count, interval, join_names, legible, number, with_interval
+from sonde.results.tables import Table
+from sonde.results.verdict import verdict_allowed
+from sonde.results.words import plain_words
+from sonde.tasks import TASKS
+
+__all__ = [
+    "DASH",
+    "count",
+    "interval",
+    "list_mistakes",
+    "mark",
+    "no_verdict",
+    "number",
+    "readable",
+    "spelled",
+    "with_interval",
+]
+
+
+def readable(surface: str) -> str:
+    """A piece's surface with long runs of one blank sign written as a count.
+
+    >>> readable("↵␣␣␣␣␣␣x")
+    '↵␣×6x'
+    """
+    return re.sub(r"([^\w-])\1{4,}", lambda run: f"{run[1]}×{len(run[0])}", surface)
+
+
+def no_verdict(row: Mapping[str, Any]) -> bool:
+    """Whether a score rests on too little for a verdict; see `sonde.results.verdict`."""
+    return not verdict_allowed(row)
+
+
+_MISTAKES = 3
+
+
+def list_mistakes(rows: pl.DataFrame) -> str | None:
+    """Wrong answers to the examples of one class, each with its share in %, a few in order of their shares.
+
+    Args:
+        rows: Shares of the examples of a class in ``value``, with columns ``gold`` and ``said``.
+
+    Returns:
+        None where nothing wrong was said.
+    """
+    wrong = rows.filter((pl.col("said") != pl.col("gold")) & (pl.col("value") > 0))
+    listed = wrong.sort("value", descending=True, maintain_order=True).head(_MISTAKES)
+    texts = [f"{row['said']} {with_interval(row, 100, 1)}" for row in listed.iter_rows(named=True)]
+    return ", ".join([*texts, *(["…"] if wrong.height > _MISTAKES else [])]) or None
+
+
+def mark(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a chart draws of a share: its value with the interval (also in words, in %), and its size."""
+    return {
+        "value": row["value"],
+        "low": row["ci_low"],
+        "high": row["ci_high"],
+        "reading": with_interval(row, 100, 1),
+        "few": no_verdict(row),
+        "n": row["n"],
+    }
+
+
+_TASK = re.compile(r"^task ('[^']*')( in \w+)?: (.*)$", re.DOTALL)
+
+
+def by_reason(reasons: Iterable[tuple[str | None, str | None]]) -> dict[str, list[str]]:
+    """What was left out with its reasons, in their order; reasons that begin with their task are joined.
+
+    >>> by_reason([(None, "task 'len': no state"), (None, "task 'csc': no state"), ("length", "why")])
+    {'': ["tasks 'len', 'csc': no state"], 'length': ['why']}
+
+    Args:
+        reasons: What was left out, None for a whole task, and why.
+    """
+    held: dict[str, dict[str, list[str]]] = {}
+    for what, reason in reasons:
+        found = _TASK.match(reason or "")
+        task, rest = (found[1], f"{found[2] or ''}: {found[3]}") if found else ("", reason or "")
+        held.setdefault(what or "", {}).setdefault(rest, []).append(task)
+    return {
+        what: [
+            f"task{'s' * (len(tasks) > 1)} {', '.join(tasks)}{rest}" if tasks[0] else rest
+            for rest, tasks in grouped.items()
+        ]
+        for what, grouped in held.items()
+    }
+
+
+def label_of(task: str) -> str:
+    """A task as a reader knows it: short names in capitals, as the papers have them.
+
+    >>> label_of("npt"), label_of("ast_depth")
+    ('NPT', 'ast depth')
+    """
+    return task.upper() if len(task) <= 3 else plain_words(task)
+
+
+def meaning_of(task: str) -> str:
+    """What a task asks, in a line; empty for one that a user handed in.
+
+    >>> meaning_of("csc")
+    'number of code structures: if, loops, switch and try'
+    """
+    return _meanings().get(task, "").removeprefix(f"{label_of(task)}: ")
+
+
+@cache
+def _meanings() -> dict[str, str]:
+    return {header.name: header.summary for header in TASKS.headers()}
+
+
+OTHER = "other"
+"""Family of tasks that a user handed in."""
+
+
+@cache
+def family_of(task: str) -> str:
+    """The family of a task, which is the folder that it lies in; `OTHER` for a user's own.
+
+    >>> family_of("cpx"), family_of("mine")
+    ('complexity', 'other')
+    """
+    return TASKS.folder_of(task) or OTHER
+
+
+def by_family(tasks: Iterable[str]) -> dict[str, list[str]]:
+    """Tasks by family, families and their tasks by name, a user's own last.
+
+    >>> by_family(["npt", "mine", "ktx", "cpx"])
+    {'complexity': ['cpx', 'npt'], 'tokens': ['ktx'], 'other': ['mine']}
+    """
+    found: dict[str, list[str]] = {}
+    for task in sorted(set(tasks), key=lambda task: (family_of(task) == OTHER, family_of(task), task)):
+        found.setdefault(family_of(task), []).append(task)
+    return found
+
+
+def ordered(tasks: Iterable[str]) -> list[str]:
+    """Tasks in the order of their families."""
+    return [task for held in by_family(tasks).values() for task in held]
+
+
+T = TypeVar("T")
+
+
+# What Vega's parser of expressions takes for its function even as a text, and what every object of JavaScript
+# has, so that a table of names by Vega finds it there.
+_TAKEN = {
+    "if", "constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString",
+    "toString", "valueOf", "__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__",
+    "__lookupSetter__",
+}  # fmt: skip
+
+
+def cleaned(figure: Figure) -> Figure:
+    """A figure whose every text is legible, and whose charts hold none of it in an expression."""
+    figure = _each(figure, legible)
+    charts = [dataclasses.replace(chart, spec=ranked(_each(chart.spec, untaken))) for chart in figure.charts]
+    return dataclasses.replace(figure, charts=charts)
+
+
+def untaken(text: str) -> str:
+    """A name that neither JavaScript nor Vega takes for its own: a blank behind it is not seen.
+
+    >>> untaken("if"), untaken("iffy")
+    ('if ', 'iffy')
+    """
+    return f"{text} " if text in _TAKEN else text
+
+
+def _each(value: T, change: Callable[[str], str]) -> T:
+    """A value with every text in it changed; numbers and the like stay."""
+    # Most of what a figure holds are plain numbers and texts, hundreds of thousands of them.
+    kind: type = type(value)
+    if kind is int or kind is float or value is None or kind is bool:
+        return value
+    made: Any = value
+    if kind is str:
+        made = change(cast("str", value))
+    elif isinstance(value, Table):
+        return value  # Its columns make every text legible, and look things up by texts as they were.
+    elif isinstance(value, str):
+        made = change(value)
+    elif isinstance(value, Mapping):
+        held = cast("Mapping[Any, Any]", value)
+        made = {_each(key, change): _each(one, change) for key, one in held.items()}
+    elif isinstance(value, list | tuple):
+        made = type(value)(_each(one, change) for one in cast("list[Any]", value))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        made = dataclasses.replace(value, **{name: _each(getattr(value, name), change) for name in names})
+    return made
+
+
+def ranked(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A specification whose channels are sorted by a column of ranks where they had a list of names.
+
+    Vega-Lite writes such a list into an expression; a column of numbers gives the same order.
+    """
+    return _Ranks().of(spec, None)
+
+
+class _Ranks:
+    """Adds the columns; a list that several channels share is one column."""
+
+    def __init__(self) -> None:
+        self._columns: dict[tuple[str, tuple[Any, ...]], str] = {}
+        self._rows: dict[int, list[dict[str, Any]]] = {}
+
+    def of(self, view: Mapping[str, Any], rows: list[dict[str, Any]] | None) -> dict[str, Any]:
+        """A view and those inside it, whose data are their own or else those of the view around them."""
+        data = view.get("data")
+        made = dict(view)
+        if isinstance(data, Mapping) and "values" in data:
+            # Layers that share their rows go on sharing them, since each is written into the page.
+            values = cast("list[dict[str, Any]]", data["values"])
+            rows = self._rows.setdefault(id(values), [dict(row) for row in values])
+            made["data"] = {**data, "values": rows}
+        for name, value in view.items():
+            if name == "encoding":
+                made[name] = {channel: self._channel(one, rows) for channel, one in value.items()}
+            elif name in ("layer", "concat", "hconcat", "vconcat"):
+                made[name] = [self.of(one, rows) for one in value]
+            elif name == "spec":
+                made[name] = self.of(value, rows)
+        return made
+
+    def _channel(self, channel: Any, rows: list[dict[str, Any]] | None) -> Any:
+        if isinstance(channel, list):
+            return [self._channel(one, rows) for one in cast("list[Any]", channel)]
+        if not isinstance(channel, Mapping):
+            return channel
+        made: dict[str, Any] = dict(cast("Mapping[str, Any]", channel))
+        if isinstance(made.get("sort"), list) and rows is not None:
+            made["sort"] = {"field": self._column(made["field"], made["sort"], rows), "op": "min"}
+        return made
+
+    def _column(self, field: str, order: list[Any], rows: list[dict[str, Any]]) -> str:
+        column = self._columns.setdefault((field, tuple(order)), f"rank_{len(self._columns)}")
+        place = {name: number for number, name in enumerate(order)}
+        for row in rows:
+            row[column] = place.get(row.get(field), len(order))
+        return column
+
+
+_FIELD = re.compile(r"^  (\w+) = \{(.*)\},?$", re.MULTILINE)
+
+
+@cache
+def entries() -> dict[str, str]:
+    """Every entry by its key, in the order of the file."""
+    text = (files("sonde.report") / "_shared/papers.bib").read_text(encoding="utf-8")
+    return {
+        part.partition("{")[2].partition(",")[0]: part.strip() for part in text.split("\n\n") if part.strip()
+    }
+
+
+def bibtex(keys: Iterable[str]) -> str:
+    """Entries one below the other, each once.
+
+    Raises:
+        KeyError: No entry has this key.
+    """
+    return "\n\n".join(entries()[key] for key in dict.fromkeys(keys))
+
+
+def reference(key: str) -> str:
+    """An entry as a line for a reader.
+
+    >>> reference("hewitt2019control").partition(". ")[0]
+    'John Hewitt and Percy Liang (2019)'
+
+    Raises:
+        KeyError: No entry has this key.
+    """
+    held = {name: re.sub(r"[{}]", "", value) for name, value in _FIELD.findall(entries()[key])}
+    names = [" ".join(reversed(name.split(", "))) for name in held["author"].split(" and ")]
+    who = join_names(names)
+    where = held.get("journal") or held["booktitle"]
+    stop = "" if held["title"].endswith("?") else "."
+    return f"{who} ({held['year']}). {held['title']}{stop} {where}."

@@ -17,13 +17,12 @@ from sonde.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from sonde import capture
+    from sonde.api.compare import card, compare
+    from sonde.api.label import align, label, load_model
+    from sonde.api.results import Run, read_scores
+    from sonde.api.run import run
+    from sonde.api.show import show
     from sonde.experiments._experiment import Experiment
-    from sonde.facade.carded import card
-    from sonde.facade.compared import compare
-    from sonde.facade.finished import Run, read_scores
-    from sonde.facade.parts import align, label, load_model
-    from sonde.facade.running import run
-    from sonde.facade.showing import show
     from sonde.training.finetuning.saved import FineTuned
 
 __all__ = [
@@ -44,15 +43,15 @@ __all__ = [
 _MODULES = {
     "Experiment": "sonde.experiments",
     "FineTuned": "sonde.training.finetuning.saved",
-    "Run": "sonde.facade.finished",
-    "align": "sonde.facade.parts",
-    "card": "sonde.facade.carded",
-    "compare": "sonde.facade.compared",
-    "label": "sonde.facade.parts",
-    "load_model": "sonde.facade.parts",
-    "read_scores": "sonde.facade.finished",
-    "run": "sonde.facade.running",
-    "show": "sonde.facade.showing",
+    "Run": "sonde.api.results",
+    "align": "sonde.api.label",
+    "card": "sonde.api.compare",
+    "compare": "sonde.api.compare",
+    "label": "sonde.api.label",
+    "load_model": "sonde.api.label",
+    "read_scores": "sonde.api.results",
+    "run": "sonde.api.run",
+    "show": "sonde.api.show",
 }
 
 

@@ -20,7 +20,7 @@ from sonde.capture.collect import RowResult
 from sonde.capture.resuming import Resumed
 from sonde.capture.row import Row
 from sonde.capture.runner import Runner
-from sonde.cli import app
+from sonde.cli.app import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution
 from sonde.experiments.run import run

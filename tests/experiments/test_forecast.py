@@ -2,7 +2,7 @@
 
 import pytest
 
-from sonde import _console
+from sonde.cli import progress
 from sonde.experiments._forecast import Forecast, Work, duration, measured_first, worth_trying
 
 
@@ -121,8 +121,8 @@ def test_plain_lines_say_what_is_left(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(_console.time, "monotonic", lambda: now)
-    with _console.PlainProgress().stage("observing", 1_000) as advance:
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    with progress.PlainProgress().stage("observing", 1_000) as advance:
         now = 20.0
         advance(100)
     assert "observing: 100/1000 after 20 s, about 3 min left\n" in capsys.readouterr().err

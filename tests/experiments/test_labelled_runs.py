@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 
 import sonde
+from sonde.api.predict import predict_tuned
+from sonde.api.predictions import FORMS
 from sonde.base.errors import InputError, SondeError, UsageError
-from sonde.facade.predicted import FORMS
-from sonde.facade.tuned import predict_tuned
 from sonde.results.dimensions import dimension
 from tests.copied import copied
 from tests.copied import functions as known_functions

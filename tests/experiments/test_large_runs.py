@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import sonde
 from sonde.base.errors import UsageError
-from sonde.cli import app
+from sonde.cli.app import app
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.arguments import from_arguments
 from sonde.experiments.checks import readable

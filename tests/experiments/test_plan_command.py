@@ -12,17 +12,17 @@ import polars as pl
 import pytest
 
 import sonde
-from sonde import cli
+from sonde.api import cost
+from sonde.api.cost import Warmed
+from sonde.api.outputs import Wanted
 from sonde.base.errors import SondeError
+from sonde.cli import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments._progress import Silent
 from sonde.experiments.costs import PAGE, START, Amount, RunCost
 from sonde.experiments.outlook import Outlook, amount_read
 from sonde.experiments.plan import ObserveJob
-from sonde.facade import planning
-from sonde.facade.after_scores import Wanted
-from sonde.facade.warming import Warmed
 
 Called = Callable[..., tuple[str, str]]
 
@@ -34,7 +34,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     def called(*arguments: object, code: int = 0) -> tuple[str, str]:
         monkeypatch.setattr(sys, "argv", ["sonde", *map(str, arguments)])
         with pytest.raises(SystemExit) as stopped:
-            cli.main()
+            app.main()
         captured = capsys.readouterr()
         assert int(stopped.value.code or 0) == code, captured.err
         return captured.out, captured.err
@@ -54,9 +54,9 @@ class Machine:
         self.limits: list[int] = []
         self.wanted: list[Wanted] = []
         self.longest: list[Sequence[ObserveJob]] = []
-        monkeypatch.setattr(planning, "warmed", self)
+        monkeypatch.setattr(cost, "warmed", self)
         # However busy this machine is, so much of a budget has passed when the sample is chosen.
-        monkeypatch.setattr(planning, "_passed", _passed)
+        monkeypatch.setattr(cost, "_passed", _passed)
 
     def __call__(
         self, experiment: Experiment, execution: Execution, wanted: Wanted, longest: Sequence[ObserveJob] = ()
@@ -324,7 +324,7 @@ def test_a_warm_up_that_fails_is_one_line(
     def fails(*_: object, **__: object) -> Warmed:
         raise SondeError("the warm-up with 16 items a task and language died (out of memory?)")
 
-    monkeypatch.setattr(planning, "warmed", fails)
+    monkeypatch.setattr(cost, "warmed", fails)
     _, err = call(*arguments, "--plan", code=1)
     assert err.splitlines()[-1] == (
         "sonde: the warm-up with 16 items a task and language died (out of memory?)"

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import sonde
-from sonde._console import print_outcome
 from sonde.base.errors import InputError, UnknownNameError
+from sonde.cli.progress import print_outcome
 from sonde.experiments._outcome import Outcome
 from sonde.report import build_report
 from sonde.store.rundir import RunDirectory
@@ -90,7 +90,7 @@ def test_the_page_is_built_again_when_the_run_has_changed_whatever_the_clock_say
         built.append(folder)
         return build_report(folder)
 
-    monkeypatch.setattr("sonde.facade.finished.build_report", build)
+    monkeypatch.setattr("sonde.api.results.build_report", build)
     run = sonde.Run(copied)
     assert built == []
     assert run.page == run.page == copied / "report.html"

@@ -16,10 +16,10 @@ from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 import sonde
+from sonde.api.predictions import FORMS
 from sonde.base.errors import InputError, UnknownNameError, UsageError
-from sonde.cli import app
+from sonde.cli.app import app
 from sonde.corpora import Selection, select
-from sonde.facade.predicted import FORMS
 
 ROWS = 600
 L2 = 0.01

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import sonde
+from sonde.api.label import token_table
+from sonde.api.predictions import new_functions
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.capture import HiddenStates, Pass, Plain, TokenScores
 from sonde.corpora import Selection, select
-from sonde.experiments.aligning import token_table
 from sonde.experiments.labelling import Labelling
-from sonde.facade.new_files import new_functions
 from tests.label_files import write_label_file
 
 

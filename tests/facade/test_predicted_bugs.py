@@ -13,10 +13,10 @@ from jsonschema import Draft7Validator
 from typer.testing import CliRunner
 
 import sonde
+from sonde.api.predict import predict_tuned
+from sonde.api.predictions import FORMS, FilePlace, Predictions
 from sonde.base.errors import InputError
-from sonde.cli import app
-from sonde.facade.predicted import FORMS, FilePlace, Predictions
-from sonde.facade.tuned import predict_tuned
+from sonde.cli.app import app
 from sonde.languages import LANGUAGES, facet_of
 from sonde.languages._bugs import Bugs
 from sonde.lenses.finetune.data import differing
@@ -218,7 +218,7 @@ def test_places_in_a_method_are_those_of_its_file() -> None:
 
 def test_no_bug_is_no_result() -> None:
     """A log without results is a log: code scanning closes what it had reported before."""
-    from sonde.facade.predicted import PredictedFunction, ScoredProbe
+    from sonde.api.predictions import PredictedFunction, ScoredProbe
 
     probe = ScoredProbe("m", "wrong_operator", "python", None, "auto", 1, None, None)
     clean = PredictedFunction("a.py", 1, 2, "f", "Correct", {"Correct": 0.9, "Wrong": 0.1}, clean="Correct")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import sonde
+from sonde.api.predictions import FORMS
 from sonde.base.errors import UsageError
 from sonde.corpora import Item
-from sonde.facade.predicted import FORMS
 from sonde.languages._tagging import KTX_CLASSES
 from sonde.results.layers import account_layers
 from sonde.tasks import TASKS

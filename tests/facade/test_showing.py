@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import sonde
 from sonde.base.errors import InputError, UnknownNameError
-from sonde.cli import app
+from sonde.cli.app import app
 from sonde.models._bundled import bundled_folder
 from tests.experiments.conftest import CODE
 from tests.report.browser import needs_browser, opened
@@ -39,11 +39,11 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def showing(file: Path) -> sonde.facade.showing.Showing:
+def showing(file: Path) -> sonde.api.show.Showing:
     return sonde.show(file, ["sonde/mini-decoder", "sonde/mini-encoder"])
 
 
-def test_surprisal_is_that_of_a_plain_forward(showing: sonde.facade.showing.Showing) -> None:
+def test_surprisal_is_that_of_a_plain_forward(showing: sonde.api.show.Showing) -> None:
     folder = str(bundled_folder("sonde/mini-decoder"))
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
@@ -58,7 +58,7 @@ def test_surprisal_is_that_of_a_plain_forward(showing: sonde.facade.showing.Show
     assert read.bits_per_byte == pytest.approx(sum(wanted) / len(showing.text.encode()), abs=1e-5)
 
 
-def test_arcs_are_those_of_eager_attention(showing: sonde.facade.showing.Showing) -> None:
+def test_arcs_are_those_of_eager_attention(showing: sonde.api.show.Showing) -> None:
     folder = str(bundled_folder("sonde/mini-decoder"))
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
@@ -89,7 +89,7 @@ def test_arcs_are_those_of_eager_attention(showing: sonde.facade.showing.Showing
         assert arc["picked"] == arc["expected"]
 
 
-def test_a_masked_model_is_read_from_both_sides(showing: sonde.facade.showing.Showing) -> None:
+def test_a_masked_model_is_read_from_both_sides(showing: sonde.api.show.Showing) -> None:
     causal, masked = showing.reads
     assert (causal.objective, masked.objective) == ("causal", "pll")
     assert masked.tokens["bits"].is_finite().all()
@@ -97,7 +97,7 @@ def test_a_masked_model_is_read_from_both_sides(showing: sonde.facade.showing.Sh
     assert "".join(masked.tokens["text"].to_list()) == showing.text
 
 
-def test_bits_of_nodes_add_up(showing: sonde.facade.showing.Showing) -> None:
+def test_bits_of_nodes_add_up(showing: sonde.api.show.Showing) -> None:
     read = showing.reads[0]
     assert read.nodes["bits"][0] == pytest.approx(read.tokens["bits"].sum(), rel=1e-5)
     name = next(row for row in read.nodes.to_dicts() if row["kind"] == "identifier")
@@ -165,7 +165,7 @@ def test_what_is_refused_is_refused_before_a_model_is_read(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    monkeypatch.setattr("sonde.facade.parts.load_model", lambda name, **_: read.append(name))
+    monkeypatch.setattr("sonde.api.label.load_model", lambda name, **_: read.append(name))
     with pytest.raises(UnknownNameError):
         sonde.show(file, ["sonde/mini-decoder", "sonde/mini-decodr"])
     assert read == []
@@ -255,7 +255,7 @@ def test_a_model_that_was_trained_on_the_function_says_so(file: Path, tmp_path: 
     said = "It was trained on this function, so it may know it by heart."
     given = ["show", str(file), "-m", "sonde/mini-decoder"]
     assert said not in RUN.invoke(app, given).stdout
-    monkeypatch.setattr("sonde.facade.showing.seen_items", lambda name, ids: frozenset(ids))
+    monkeypatch.setattr("sonde.api.show.seen_items", lambda name, ids: frozenset(ids))
     page = tmp_path / "shown.html"
     assert said in RUN.invoke(app, [*given, "-o", str(page)]).stdout
     assert said in page.read_text(encoding="utf-8")

@@ -50,7 +50,7 @@ def test_a_cache_that_cannot_be_written_costs_time_alone(
 
 def test_neither_runs_nor_pages_import_what_takes_long_for_nothing() -> None:
     code = (
-        "import sys, sonde._console, sonde.experiments.run, sonde.report\n"
+        "import sys, sonde.cli.progress, sonde.experiments.run, sonde.report\n"
         "from sonde.lenses import LENSES\n"
         "from sonde.report import PLOTS\n"
         "[LENSES.load(name) for name in LENSES.names()], [PLOTS.load(name) for name in PLOTS.names()]\n"

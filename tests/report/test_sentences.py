@@ -24,8 +24,8 @@ from tests.report.generated_scores import (
 from tests.report.sentence_rules import Figures, find_false_outcomes, find_slips, find_strange_figures
 from tests.report.synthetic import Source
 
-from sonde._console import print_comparison
-from sonde.facade.compared import ComparedModels
+from sonde.api.compare import ComparedModels
+from sonde.cli.progress import print_comparison
 from sonde.report import build_comparison
 from sonde.results.changes import OUTCOMES
 from sonde.results.differences import DIFFERENCES_COLUMNS

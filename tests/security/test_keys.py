@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sonde._ending import ended
 from sonde.base.error_log import log_beside
 from sonde.base.errors import InputError, UsageError
 from sonde.base.secrets import without_secrets
-from sonde.cli import app
+from sonde.cli.app import app
+from sonde.cli.errors import ended
 from sonde.corpora import Intake, read_files
 from sonde.lenses.prompting.options import PromptingOptions
 from sonde.store.rundir import RunDirectory

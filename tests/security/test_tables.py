@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from sonde.api.cost import measure_peak_memory
 from sonde.base.errors import InputError
-from sonde.base.memory import measure_peak_memory
 from sonde.corpora import Intake, read_files
 from sonde.results.scores import read_scores
 

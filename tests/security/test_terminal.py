@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import sonde as package
-from sonde import cli
 from sonde.base.terminal import escaped
+from sonde.cli import app
 from tests.experiments.conftest import save_decoder
 from tests.experiments.test_json import COMMANDS
 
@@ -151,7 +151,7 @@ def call(arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> object:
     """Call the command line; gives its exit code."""
     monkeypatch.setattr(sys, "argv", ["sonde", *arguments])
     with pytest.raises(SystemExit) as stopped:
-        cli.main()
+        app.main()
     return stopped.value.code
 
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sonde.base.errors import StoreError, UsageError
-from sonde.cli import app
+from sonde.cli.app import app
 from sonde.store.cache import TableCache
 from sonde.store.parts import PartStore
 

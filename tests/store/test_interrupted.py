@@ -19,7 +19,7 @@ from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 from sonde.base.errors import StoreError, UsageError
-from sonde.cli import app
+from sonde.cli.app import app
 from sonde.store import lease, manifest
 from sonde.store.parts import PartStore
 from sonde.store.receipts import verify, write_with_receipt

@@ -15,10 +15,10 @@ from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 import sonde
+from sonde.api.compare import ComparedModels
 from sonde.base.errors import StoreError
-from sonde.cli import app
+from sonde.cli.app import app
 from sonde.experiments.comparing import compare, write_comparison
-from sonde.facade.compared import ComparedModels
 from sonde.report import build_card, build_report, save_figures
 from sonde.store import receipts
 from sonde.store.receipts import verify

@@ -116,7 +116,7 @@ def test_extensions_import_only_machinery_of_their_folder(folder: str) -> None:
 
 
 WITHOUT_TORCH = {
-    "importing": "import sonde, sonde.corpora, sonde.languages, sonde.tasks, sonde.report, sonde.cli",
+    "importing": "import sonde, sonde.corpora, sonde.languages, sonde.tasks, sonde.report, sonde.cli.app",
     "labelling": """
 from pathlib import Path
 from sonde.experiments.labelling import Labelling, label

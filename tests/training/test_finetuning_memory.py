@@ -10,7 +10,7 @@ import torch
 from tests.training.test_finetuning import save_tokenizer
 from transformers import AutoModel, LlamaConfig
 
-from sonde._plan_command import _training
+from sonde.cli.plan import _training
 from sonde.models import ModelSpec
 from sonde.training.finetuning.memory import training_memory
 from sonde.training.finetuning.recipe import BFLOAT16, FineTuning

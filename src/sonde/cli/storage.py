@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from sonde._shown import Shown, shown
 from sonde.base.errors import StoreError, UnknownNameError
 from sonde.base.terminal import say
+from sonde.cli.output import Shown, shown, with_addresses
 
 cache_app = typer.Typer(help="What is kept from one run to the next.", no_args_is_help=True)
 
@@ -76,3 +76,55 @@ def _folders(root: Path) -> list[Path]:
         raise StoreError(
             f"cannot read {root}: {error.strerror or error}; make it readable, or name another in SONDE_CACHE"
         ) from error
+
+
+@with_addresses("directory")
+def verify(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run or of a comparison.")],
+) -> Shown:
+    """Hash every file of a run again and name those that are damaged (exit code 1)."""
+    import dataclasses
+
+    from sonde.store.receipts import remedy
+    from sonde.store.receipts import verify as held_to_receipts
+    from sonde.store.remote import fetched
+
+    found = held_to_receipts(folder := fetched(directory, anew=True))
+
+    def show() -> None:
+        for path, what in found.damaged:
+            say(f"{path}: {what}")
+        if found.unchecked:
+            some = ", ".join(found.unchecked[:3]) + (", ..." if len(found.unchecked) > 3 else "")
+            say(f"not checked, since nothing says what was written: {len(found.unchecked)} ({some})")
+        if found.damaged:
+            say(f"{remedy(folder)}, and nothing else")
+        say(f"{len(found.intact)} files are as they were written, {len(found.damaged)} are damaged")
+
+    return Shown(dataclasses.asdict(found), show, exit_code=int(bool(found.damaged)))
+
+
+@with_addresses("directories", "output")
+def merge(
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Folders of all shards, in any order.")
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the run that they become.")],
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, help="Processes at a time for what is scored.")
+    ] = 1,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Leave the page out.")] = False,
+) -> Shown:
+    """Make one run of the shards of ``sonde run --shard I/N``; refuses what does not belong together."""
+    from sonde.base.error_log import log_beside
+    from sonde.cli.progress import outcome_data, print_outcome, progress
+    from sonde.experiments.merging import merge as merged
+    from sonde.report import build_report
+    from sonde.store.remote import fetched, in_step
+
+    teller = progress()
+    with in_step(output, teller.note) as folder:
+        log_beside(folder)
+        outcome = merged([fetched(one) for one in directories], folder, teller, workers=workers)
+        page = None if no_report else build_report(folder, teller.note)
+    return Shown(outcome_data(outcome, page), lambda: print_outcome(outcome, page))

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sonde._shown import Shown
+from sonde.api.cost import CostPlan, plan
+from sonde.api.outputs import Wanted
 from sonde.base.errors import UsageError
 from sonde.base.terminal import say
+from sonde.cli.output import Shown
 from sonde.experiments import Execution, Experiment, Progress
 from sonde.experiments._forecast import duration
 from sonde.experiments.costs import RunCost
 from sonde.experiments.shows import ASSUMED, FACTORS, Needed, Shows
-from sonde.facade.after_scores import Wanted
-from sonde.facade.planning import CostPlan, plan
 from sonde.results.formats import Format, Row
 from sonde.results.tables import Column, Table
 from sonde.results.words import plain_words
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+
 _THOUSAND = 1000
+
 
 _NUMBER = Format(missing="-", right=True)
 

@@ -10,18 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sonde._shown import Shown, shown
 from sonde.base.terminal import escaped, say
+from sonde.cli.output import Shown, shown
 from sonde.languages._text import line_breaks, plain_breaks
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from sonde.facade.showing import Read, Showing
+    from sonde.api.show import Read, Showing
 
 _WORST = 10
+
+
 _ARCS = 40
+
+
 _LONGEST = 30
+
+
 _STEPS = ((1.0, ""), (4.0, "on grey23"), (8.0, "on dark_goldenrod"), (float("inf"), "on dark_red"))
 """Bits up to which a subword has a background."""
 
@@ -44,12 +50,12 @@ def show(
     device: Annotated[str, typer.Option("--device", help="Where the models run.")] = "auto",
 ) -> Shown:
     """Show surprisal, attention and tree of one function, without a run."""
-    from sonde.facade.showing import show as read
+    from sonde.api.show import show as read
 
     found = read(file, model, function=function, device=device)
     if output is not None:
+        from sonde.api.show import page_of
         from sonde.base.files import write_atomic
-        from sonde.facade.shown_page import page_of
 
         write_atomic(output, page_of(_data(found)))
 

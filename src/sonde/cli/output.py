@@ -18,9 +18,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sonde._options import with_parameters
 from sonde.base.errors import UsageError
 from sonde.base.terminal import write_text
+from sonde.cli.options import with_parameters
 
 
 @dataclass(frozen=True, slots=True)

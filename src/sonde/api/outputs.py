@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from sonde.api.hidden_states import write_all_features
 from sonde.experiments import Progress
 from sonde.experiments._outcome import Outcome
-from sonde.facade.features import write_all_features
 from sonde.report import build_report, save_figures
 
 

@@ -22,9 +22,14 @@ from sonde.base.terminal import note
 GOES_ON = ("run", "merge", "pretrain")
 """Commands that go on where they stood."""
 
+
 # Newer versions of typer have a click of their own.
 _WRONG_CALL: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
 _LONGEST = 4_000
 
 

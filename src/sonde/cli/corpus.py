@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sonde._options import (
+from sonde.base.errors import UsageError
+from sonde.base.terminal import note, say
+from sonde.cli.options import (
     Address,
     Corpora,
     CutOff,
@@ -21,9 +23,7 @@ from sonde._options import (
     Seed,
     Unit,
 )
-from sonde._shown import Shown, shown
-from sonde.base.errors import UsageError
-from sonde.base.terminal import note, say
+from sonde.cli.output import Shown, shown
 
 if TYPE_CHECKING:
     from sonde.corpora import Manifest
@@ -32,8 +32,10 @@ corpus_app = typer.Typer(
     help="Build corpora, look at them, and fix the items of a run.", no_args_is_help=True
 )
 
+
 _TOLD_EACH = 12
 """Corpora up to which each is told by itself."""
+
 
 Workers = Annotated[
     int | None,
@@ -152,7 +154,7 @@ def corpus_stats(
     workers: Workers = None,
 ) -> Shown:
     """Count what a corpus holds, by split; what a run would take; and the labels of tasks."""
-    from sonde._console import corpus_rows, print_corpus, print_table
+    from sonde.cli.progress import corpus_rows, print_corpus, print_table
     from sonde.corpora import select
     from sonde.executors import cores
     from sonde.experiments.counting import BUG_TASKS, count_corpus

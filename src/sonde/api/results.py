@@ -2,27 +2,167 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from markupsafe import Markup
 
+from sonde.api.hidden_states import probe_states
+from sonde.api.predictions import Predictions
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.experiments.arguments import Place
-from sonde.facade.notebook import run_html
-from sonde.facade.plotted import Plotted, plotted
-from sonde.facade.predicted import Predictions
-from sonde.facade.states import probe_states
+from sonde.experiments.headline import headline
 from sonde.lenses.probe.states import LayerStates
-from sonde.report import ModelInfo, RunData, build_report
+from sonde.report import (
+    PLOTS,
+    Chart,
+    Drawing,
+    ModelInfo,
+    RunData,
+    Section,
+    as_svg,
+    build_report,
+    draw,
+    first_screen,
+    sized_spec,
+)
 from sonde.results.columns import scan_files
 from sonde.results.scores import read_scores as read_table
 from sonde.store.copies import shown
 from sonde.store.remote import fetched
 from sonde.store.rundir import RunDirectory
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    AnyChart = (
+        alt.Chart | alt.LayerChart | alt.FacetChart | alt.ConcatChart | alt.HConcatChart | alt.VConcatChart
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plotted:
+    """A section of the page.
+
+    Attributes:
+        section: The plot and its figure: ``section.figure.answer`` is the finding in words, ``notes`` its
+            limits.
+    """
+
+    section: Section
+
+    @property
+    def title(self) -> str:
+        """Its heading."""
+        return self.section.plot.title
+
+    @property
+    def charts(self) -> list[AnyChart]:
+        """Its charts as altair has them, to be changed, combined or saved; drawings are in `svgs` alone.
+
+        They have no colours of their own, since altair combines no charts that do; an image in the notebook
+        and `svgs` have those of the page.
+        """
+        return [_altair(sized_spec(chart)) for chart in self.section.figure.charts]
+
+    @property
+    def svgs(self) -> list[str]:
+        """Its charts and drawings as SVG, drawn here and without a network."""
+        return [as_svg(one) for one in (*self.section.figure.charts, *self.section.figure.drawings)]
+
+    @property
+    def table(self) -> pl.DataFrame | None:
+        """Its table with numbers as numbers, an interval as two columns; None where it has none."""
+        table = self.section.figure.table
+        return None if table is None else table.frame()
+
+    def __repr__(self) -> str:
+        return f"<{self.section.name}: {self.title}>"
+
+    def _repr_html_(self) -> str:
+        figure = self.section.figure
+        parts = [
+            Markup("<h3>{}</h3>").format(self.title),
+            Markup("<p>{}</p>").format(figure.answer),
+            *(image(one) for one in (*figure.charts, *figure.drawings)),
+            Markup("<p><small>{}</small></p>").format(self.section.plot.caption),
+            *(Markup("<p><small>{}</small></p>").format(note) for note in figure.notes),
+        ]
+        return str(Markup("<div>{}</div>").format(Markup("").join(parts)))
+
+
+def plotted(run: RunData, name: str) -> Plotted:
+    """A section of a run by the name of its plot.
+
+    Raises:
+        UnknownNameError: No plot has this name.
+        InputError: The run has nothing to show for it.
+    """
+    section = draw(run, name)
+    if section is None:
+        of = f" (lens {PLOTS.load(name).lens!r})" if name in PLOTS.names() else ""
+        raise InputError(f"plot {name!r}: {run.directory.root} has nothing to show for it{of}")
+    return Plotted(section)
+
+
+def _altair(spec: dict[str, Any]) -> AnyChart:
+    """A specification as altair's class for it; the charts of the page are valid, so none is looked for."""
+    import altair as alt
+
+    compound: dict[str, type[AnyChart]] = {
+        "layer": alt.LayerChart,
+        "facet": alt.FacetChart,
+        "concat": alt.ConcatChart,
+        "hconcat": alt.HConcatChart,
+        "vconcat": alt.VConcatChart,
+    }
+    kind = next((kind for name, kind in compound.items() if name in spec), alt.Chart)
+    return kind.from_dict(spec, validate=False)
+
+
+def image(figure: Chart | Drawing) -> Markup:
+    """A chart as an image, which runs no script and whose ids meet no others on the page of a notebook."""
+    try:
+        svg = as_svg(figure)
+    except (ValueError, RuntimeError):
+        return Markup("<p>{} could not be drawn.</p>").format(figure.title)
+    data = base64.b64encode(svg.encode("utf-8", "replace")).decode("ascii")
+    return Markup('<p><img alt="{}" src="data:image/svg+xml;base64,{}"></p>').format(figure.title, data)
+
+
+def run_html(title: str, run: RunData) -> str:
+    """HTML that needs no network; every text of the run is escaped.
+
+    Args:
+        title: The first line.
+        run: The run.
+    """
+    lines = ["no scores yet"]
+    if run.directory.holds(run.directory.scores):
+        lines = [*(answer.line() for answer in first_screen(run)), *headline(run.directory.scores)]
+    chart = first_chart(run)
+    return str(
+        Markup("<div><p><strong>{}</strong></p><pre>{}</pre>{}</div>").format(
+            title, "\n".join(lines).strip("\n"), image(chart) if chart else ""
+        )
+    )
+
+
+def first_chart(run: RunData) -> Chart | None:
+    """The chart that stands first on the page; None where there is none."""
+    lenses = run.scored_lenses
+    plots = [(PLOTS.load(name), name) for name in PLOTS.names()]
+    wanted = sorted((plot.order, name) for plot, name in plots if plot.lens in lenses)
+    # A lens without a plot has the chart of its numbers.
+    names = [*(name for _, name in wanted), *(f"numbers_{lens}" for lens in lenses)]
+    sections = (draw(run, name) for name in names)
+    return next((section.figure.charts[0] for section in sections if section and section.figure.charts), None)
 
 
 def read_scores(directory: Place) -> pl.DataFrame:
@@ -164,7 +304,7 @@ class Run:
             StoreError: The file cannot be written.
             SondeError: See `states`.
         """
-        from sonde.facade.features import write_features
+        from sonde.api.hidden_states import write_features
 
         return write_features(
             self._data, self._chosen(model), task, Path(file), layers=layers, pooling=pooling
@@ -196,8 +336,8 @@ class Run:
             UnknownNameError: The run has no such task or model.
             InputError: There is no probe, the model has changed, or no file holds anything to predict.
         """
-        from sonde.facade.predicting import predict
-        from sonde.facade.states import check_families
+        from sonde.api.hidden_states import check_families
+        from sonde.api.predict import predict
 
         check_families(self._data, model)
         named = [files] if isinstance(files, str | os.PathLike) else files

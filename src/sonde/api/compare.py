@@ -10,18 +10,18 @@ from types import MappingProxyType
 import polars as pl
 from markupsafe import Markup
 
+from sonde.api.results import Run
 from sonde.base.errors import UsageError
 from sonde.experiments import Progress, Silent
 from sonde.experiments.arguments import Place
 from sonde.experiments.comparing import compare as held_against
 from sonde.experiments.comparing import default_output, write_comparison, write_series
-from sonde.facade.finished import Run
 from sonde.lenses import LENSES
-from sonde.report import build_comparison, read_compared
-from sonde.report.comparison_page import sentences as sentences
+from sonde.report import Card, build_card, build_comparison, read_compared
+from sonde.report.comparison_page import sentences
 from sonde.results import changes
 from sonde.store.remote import fetched, in_step
-from sonde.store.rundir import COMPARISON_FILES
+from sonde.store.rundir import CARD_FILES, COMPARISON_FILES
 
 
 class ComparedModels:
@@ -141,3 +141,26 @@ def write_compared(
         if series:
             write_series(folders, series, folder, least=least)
         return folder, build_comparison(folder)
+
+
+def card(run: Place | Run, *, require: Place | None = None) -> Card:
+    """What a finished run found in few numbers, and whether it meets what is required.
+
+    ``card.json`` and ``card.md`` are written into the folder of the run, as ``sonde card`` does; a notebook
+    shows the second.
+
+    Args:
+        run: A run, or its folder or address.
+        require: A file of requirements (TOML), see ``docs/card.md``.
+
+    Returns:
+        The card: ``headlines`` has the number that speaks for each task with its best control and verdict,
+        ``requirements`` the outcomes, ``met`` whether all are met, ``provenance`` and ``left_out`` the rest.
+
+    Raises:
+        InputError: There is no run in the folder, or a file cannot be read.
+        UsageError: A requirement is none, or says of no single number what it is.
+    """
+    directory = run.directory if isinstance(run, Run) else Path(run)
+    with in_step(directory, Silent().note, outputs=CARD_FILES) as folder:
+        return build_card(folder, None if require is None else Path(require))

@@ -12,14 +12,14 @@ from typing import Annotated
 
 import typer
 
-from sonde._cache_commands import cache_app
-from sonde._card_commands import card
-from sonde._compare_command import compare
-from sonde._corpus_commands import corpus_app
-from sonde._ending import ended
-from sonde._list_command import list_names
-from sonde._merge_command import merge
-from sonde._options import (
+from sonde.base.children import SAFE_PATH
+from sonde.base.error_log import log_beside
+from sonde.base.errors import UsageError
+from sonde.base.terminal import note, open_closed_streams, say
+from sonde.cli.corpus import corpus_app
+from sonde.cli.errors import ended
+from sonde.cli.finished_runs import card, compare, list_names, predict
+from sonde.cli.options import (
     Address,
     Bos,
     Context,
@@ -43,14 +43,9 @@ from sonde._options import (
     Unit,
     with_lens_flags,
 )
-from sonde._predict_command import predict
-from sonde._show_command import show
-from sonde._shown import Shown, shown, with_addresses
-from sonde._verify_command import verify
-from sonde.base.children import SAFE_PATH
-from sonde.base.error_log import log_beside
-from sonde.base.errors import UsageError
-from sonde.base.terminal import note, open_closed_streams, say
+from sonde.cli.output import Shown, shown, with_addresses
+from sonde.cli.show import show
+from sonde.cli.storage import cache_app, merge, verify
 from sonde.version import __version__
 
 app = typer.Typer(
@@ -61,8 +56,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
 app.add_typer(corpus_app, name="corpus")
+
+
 app.add_typer(cache_app, name="cache")
+
+
 for command in (predict, show, verify, merge, compare):
     app.command()(command)
 
@@ -116,11 +117,11 @@ def run(
     begun = time.monotonic()
     from dataclasses import replace
 
-    from sonde._console import outcome_data, print_outcome, print_share, progress, share_data
+    from sonde.api.cost import within_budget
+    from sonde.api.outputs import Wanted, write
+    from sonde.cli.progress import outcome_data, print_outcome, print_share, progress, share_data
     from sonde.experiments.arguments import from_arguments
     from sonde.experiments.run import run as carry_out
-    from sonde.facade.after_scores import Wanted, write
-    from sonde.facade.planning import within_budget
     from sonde.store.remote import in_step
 
     experiment, execution = from_arguments(
@@ -159,12 +160,12 @@ def run(
         trust_remote_code=trust,
     )
     if features:
-        from sonde.facade.features import refuse_without_states
+        from sonde.api.hidden_states import refuse_without_states
 
         refuse_without_states(experiment)
     teller, wanted = progress(), Wanted(page=not no_report, figures=figures, features=features)
     if plan:
-        from sonde._plan_command import shown_plan
+        from sonde.cli.plan import shown_plan
 
         return shown_plan(experiment, execution, wanted, trial=not no_trial, progress=teller)
     if no_trial:
@@ -247,7 +248,7 @@ def label(
     ] = None,
 ) -> Shown:
     """Label a corpus; needs no model."""
-    from sonde._console import progress
+    from sonde.cli.progress import progress
     from sonde.executors import cores
     from sonde.experiments.labelling import Labelling, write_label_files
     from sonde.experiments.overrides import selection_of
@@ -285,8 +286,8 @@ def align(
     ] = None,
 ) -> Shown:
     """Print the token table of one file: subwords, characters, code tokens, nodes and tags."""
-    from sonde._console import print_table
-    from sonde.experiments.aligning import token_table, write_table
+    from sonde.api.label import token_table, write_table
+    from sonde.cli.progress import print_table
 
     table = token_table(file, model, language, merged=merged)
     if output is None:
@@ -366,6 +367,7 @@ def _root(
 _SPINS = "5000"
 """Turns that a thread of GNU's OpenMP waits awake, some microseconds. Beside none, observing on two cores
 took 0.79 of the time, and 1.24 where another process held one of them (with 100,000 turns: 0.75 and 3.9)."""
+
 
 _OBJECTS = 50_000
 """New objects before Python looks for garbage in cycles; with its default of 700 it looks 1,700 times."""

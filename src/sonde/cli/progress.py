@@ -38,8 +38,12 @@ from sonde.results.tables import Column
 from sonde.results.tables import Table as Declared
 
 _SECONDS_BETWEEN_LINES = 10.0
+
+
 _STRONGEST = 8
 """Differences of an outcome that are printed."""
+
+
 _WIDEST = 10_000
 """Columns of what is no terminal: no row is wrapped, so that it can be searched."""
 

@@ -75,30 +75,69 @@ LENS_FLAGS = {
 }
 """The lens and option that each such flag stands for."""
 
+
 FromFile = Annotated[
     Path | None,
     typer.Option("-f", "--file", help="An experiment file (TOML), or one by name: `sonde list experiments`."),
 ]
+
+
 Models = Annotated[list[str] | None, typer.Option("-m", "--model")]
+
+
 Corpora = Annotated[list[str] | None, typer.Option("-c", "--corpus")]
+
+
 Languages = Annotated[list[str] | None, typer.Option("--language")]
+
+
 Unit = Annotated[str | None, typer.Option("--unit")]
+
+
 Executor = Annotated[str | None, typer.Option("--executor")]
+
+
 Figures = Annotated[bool, typer.Option("--figures", help="Write every chart as SVG, PDF and PNG too.")]
+
+
 Planned = Annotated[
     bool, typer.Option("--plan", help="Say what the run costs and can show, and do not run it.")
 ]
+
+
 NoTrial = Annotated[
     bool, typer.Option("--no-trial", help="With --plan: load no model, so that time is not known.")
 ]
+
+
 Address = Annotated[str | None, typer.Option("--address")]
+
+
 Limit = Annotated[int | None, typer.Option("--limit")]
+
+
 PerCluster = Annotated[int | None, typer.Option("--per-cluster")]
+
+
 CutOff = Annotated[str | None, typer.Option("--cut-off")]
+
+
 Transform = Annotated[str | None, typer.Option("--transform")]
+
+
 Context = Annotated[int | None, typer.Option("--context")]
+
+
 Stride = Annotated[int | None, typer.Option("--stride")]
+
+
 Bos = Annotated[str | None, typer.Option("--bos")]
+
+
 Seed = Annotated[int | None, typer.Option("--seed")]
+
+
 Mode = Annotated[str | None, typer.Option("--mode")]
+
+
 Quirks = Annotated[list[str] | None, typer.Option("--quirk")]

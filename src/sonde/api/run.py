@@ -5,14 +5,14 @@ from __future__ import annotations
 import multiprocessing
 from dataclasses import replace
 
+from sonde.api.cost import within_budget
+from sonde.api.outputs import Wanted
+from sonde.api.results import Run
 from sonde.base.errors import UsageError
 from sonde.experiments import Experiment, Progress
 from sonde.experiments._progress import Silent
 from sonde.experiments.arguments import DeviceMap, GivenOptions, Names, Place, from_arguments
 from sonde.experiments.run import run as carry_out
-from sonde.facade.after_scores import Wanted
-from sonde.facade.finished import Run
-from sonde.facade.planning import within_budget
 from sonde.store.remote import in_step
 
 

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import multiprocessing
+import os
+import re
+import resource
+import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, UsageError
+import psutil
+
+from sonde.api.outputs import Wanted, write
+from sonde.base.children import safe_children
+from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.base.times import seconds_of
-from sonde.experiments import Execution, Experiment, Progress, Silent
+from sonde.experiments import Execution, Experiment, Progress
 from sonde.experiments._forecast import duration
+from sonde.experiments._outcome import processor_time
+from sonde.experiments._progress import Silent
 from sonde.experiments.budget import (
     Chosen,
     choose,
@@ -24,16 +36,249 @@ from sonde.experiments.budget import (
     told,
 )
 from sonde.experiments.choices import draws
-from sonde.experiments.costs import FEWEST, FEWEST_DRAWN, RunCost, WarmUp, expected, rounded, warm_up
-from sonde.experiments.outlook import Outlook
+from sonde.experiments.costs import (
+    FEWEST,
+    FEWEST_DRAWN,
+    OTHER,
+    PAGE,
+    START,
+    RunCost,
+    WarmUp,
+    expected,
+    rounded,
+    warm_up,
+)
+from sonde.experiments.lens_choice import settings_of
+from sonde.experiments.observe import try_job
+from sonde.experiments.outlook import Outlook, Question, amount_read, clusterings
+from sonde.experiments.plan import ObserveJob, TrainJob
+from sonde.experiments.run import run
 from sonde.experiments.shows import ASSUMED, Shows, shows
-from sonde.facade.after_scores import Wanted
-from sonde.facade.training_memory import memory_of
-from sonde.facade.warming import Warmed, warmed
+from sonde.lenses.finetune.options import LENS, PRETRAINED, SCRATCH, FinetuneOptions
+from sonde.models._resolve import behind_a_server
+from sonde.report import RunData, task_answers
+from sonde.results.detectable import Clustering
+from sonde.store.cache import SIZE
+from sonde.store.parts import PartStore
 from sonde.store.remote import fetched
+
+_STATUS = Path("/proc/self/status")
+
+
+_PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
+
+
+def measure_peak_memory() -> int:
+    """Measure how many bytes this process has held in memory at most.
+
+    Linux counts it for each program apart; in `getrusage` the peak of the process that started this one
+    counts too.
+    """
+    if _STATUS.is_file() and (found := _PEAK.search(_STATUS.read_text(encoding="utf-8"))):
+        return int(found[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+_BETWEEN_LOOKS = 0.2
+"""Seconds from one look at the memory of all processes to the next, which itself takes some milliseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warmed:
+    """A run on a few items.
+
+    Attributes:
+        cost: What it took.
+        answers: The rows of scores that speak for each lens and task, and the paired difference to the best
+            control beside each (None without one).
+        clusterings: How its items fell into clusters.
+    """
+
+    cost: RunCost
+    answers: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
+    clusterings: Mapping[Question, Clustering]
+
+
+def warmed(
+    experiment: Experiment, execution: Execution, wanted: Wanted, longest: Sequence[ObserveJob] = ()
+) -> Warmed:
+    """Carry an experiment out in a process of its own, and keep nothing of it but what it took.
+
+    Args:
+        experiment: With the limit that is tried.
+        execution: How; the folder is another.
+        wanted: What is written when the scores are there.
+        longest: Inputs that are read as well when all is done, for the memory that they need; their time does
+            not count.
+
+    Raises:
+        SondeError: The run failed, or its process died.
+    """
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory(prefix="sonde-warm-up-") as folder:
+        inside = dataclasses.replace(
+            execution, output=Path(folder) / "run", budget="", chosen=None, shard="", merges=""
+        )
+        receiver, sender = context.Pipe(duplex=False)
+        begun = time.monotonic()
+        with safe_children():
+            child = context.Process(
+                target=_carry_out, args=(sender, experiment, inside, wanted, tuple(longest), begun)
+            )
+            child.start()
+        sender.close()
+        try:
+            told, memory = _watched(child.pid, receiver)
+        finally:
+            child.join()
+            receiver.close()
+    if isinstance(told, SondeError):
+        raise told
+    if told is None:
+        raise SondeError(
+            f"the warm-up with {experiment.selection.limit} items a task and language died (out of memory?); "
+            "a smaller --batch-tokens or fewer --workers take less"
+        )
+    cost = dataclasses.replace(told.cost, memory=max(memory, told.cost.memory))
+    return dataclasses.replace(told, cost=cost)
+
+
+def _watched(process: int | None, receiver: Any) -> tuple[Any, int]:
+    """What a process says at its end, and the bytes that it and its children held at most at one time."""
+    told: Any = None
+    most = 0
+    while True:
+        most = max(most, _held(process))
+        if receiver.poll(_BETWEEN_LOOKS):
+            try:
+                told = receiver.recv()
+            except EOFError:
+                return told, most
+
+
+def _held(process: int | None) -> int:
+    """Resident bytes of a process and all below it."""
+    try:
+        top = psutil.Process(process)
+        family = [top, *top.children(recursive=True)]
+    except psutil.Error:
+        return 0
+    total = 0
+    for one in family:
+        try:
+            total += one.memory_info().rss
+        except psutil.Error:
+            continue
+    return total
+
+
+def _carry_out(
+    sender: Connection,
+    experiment: Experiment,
+    execution: Execution,
+    wanted: Wanted,
+    longest: Sequence[ObserveJob],
+    begun: float,
+) -> None:
+    """The process: a run from its start to its page."""
+    start, used = time.monotonic() - begun, processor_time()
+    # What another run has read is not read again, and would cost nothing here.
+    os.environ[SIZE] = "0"
+    sys.stdout = sys.stderr
+    try:
+        outcome = run(experiment, execution, Silent())
+        scored, used_by_scores = time.monotonic(), processor_time()
+        folder = outcome.directory
+        write(wanted, outcome, folder.root, Silent())
+        page = folder.report.stat().st_size if folder.report.is_file() else 0
+        ended, used_by_all = time.monotonic(), processor_time()
+        stages = {START: start, **outcome.seconds, PAGE: ended - scored}
+        processor = {START: used, **outcome.processor, PAGE: used_by_all - used_by_scores}
+        stages[OTHER] = max(0.0, ended - begun - sum(stages.values()))
+        processor[OTHER] = max(0.0, used_by_all - sum(processor.values()))
+        summary = folder.read_summary()
+        amount = amount_read(experiment.selection.limit or 0, outcome.readings)
+        answers = [(one.row, one.gain) for one in task_answers(RunData(folder.root))]
+        for job in longest:
+            try_job(dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0))
+        sender.send(
+            Warmed(
+                cost=RunCost(
+                    amount=amount,
+                    seconds=stages,
+                    processor=processor,
+                    memory=measure_peak_memory(),
+                    device_memory=_on_device(),
+                    disk=_size(folder.root) - page,
+                    page=page,
+                    forwards=int(summary["forwards"].get("run", 0)),
+                ),
+                answers=answers,
+                clusterings=clusterings(outcome.readings, PartStore(folder.root)),
+            )
+        )
+    except SondeError as error:
+        sender.send(error)
+    except Exception as error:
+        sender.send(SondeError(f"the warm-up failed: {type(error).__name__}: {error}"))
+    finally:
+        sender.close()
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _on_device() -> int | None:
+    """Bytes that this process held on accelerators at most; None where it has used none."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return None
+    return sum(torch.cuda.max_memory_allocated(device) for device in range(torch.cuda.device_count()))
+
+
+def memory_of(jobs: Iterable[TrainJob]) -> tuple[Mapping[str, Any], ...]:
+    """An entry a model and way of training: ``model, how, total, weights, moving, states, examples, length``.
+
+    Args:
+        jobs: Trainings; those of models count, baselines are small.
+    """
+    from sonde.models import settle
+    from sonde.training.finetuning.memory import training_memory
+    from sonde.training.precision import in_bfloat16
+
+    found: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for job in jobs:
+        if job.part.lens.name != LENS or behind_a_server(job.model):
+            continue
+        options = dict(job.method.options)
+        if job.method.name not in (PRETRAINED, SCRATCH) or options.get("as_saved"):
+            continue
+        settings = settings_of(job.part.lens.observing)
+        settings = dataclasses.replace(settings, options={**settings.options, **options})
+        recipe = FinetuneOptions.read(settings.options).recipe(settings)
+        spec = settle(job.model)
+        import torch
+
+        half = in_bfloat16(recipe.precision, torch.device(spec.device))
+        one = training_memory(spec, recipe, half=half)
+        how = f"LoRA of rank {recipe.lora_rank}" if recipe.lora_rank else "all weights"
+        how = "the head alone" if recipe.frozen else how
+        key = (spec.name, how, one, recipe.length)
+        found[key] = {
+            "model": spec.name,
+            "how": how,
+            "length": recipe.length,
+            **dataclasses.asdict(one),
+            "total": one.total,
+        }
+    return tuple(found.values())
+
 
 ALLOWANCE = 120.0
 """Seconds that the warm-ups of a plan may take, apart from the first two."""
+
 
 _SHARE = 0.25
 """Of a budget this much may go to warm-ups, apart from the first two."""
@@ -58,7 +303,7 @@ class CostPlan:
         shows: What the sample can show.
         why_no_cost: Why there was no warm-up; empty where there was one.
         chosen: What a budget came to; None without one.
-        training: What trainings of models take of memory; see `sonde.facade.training_memory.memory_of`.
+        training: What trainings of models take of memory; see `sonde.api.cost.memory_of`.
     """
 
     folder: Path

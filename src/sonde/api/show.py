@@ -10,13 +10,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
 from sonde.alignment.align import inked
+from sonde.api.predictions import NewFunction, new_functions
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.capture.requests import (
     Masked,
@@ -31,7 +32,6 @@ from sonde.capture.requests import (
     WordRanks,
 )
 from sonde.experiments.arguments import Names, Place, several
-from sonde.facade.new_files import NewFunction, new_functions
 from sonde.languages import has_facet
 from sonde.languages._relations import Words
 from sonde.languages._text import blank
@@ -40,6 +40,10 @@ from sonde.lenses._words import put_together, whole_words, word_by_word
 from sonde.lenses.attention.words import FACET, Edges, read_item, subwords_of
 from sonde.lenses.surprisal.objective import objective_for
 from sonde.models import describe, load_model, seen_items, settle, spec_of
+from sonde.report import page_of_function
+from sonde.report.explorer import ONE, read_slug
+from sonde.report.section import AMOUNT, COLOURINGS, LINK, LINKED, WAYS, Findings
+from sonde.results.formats import legible
 from sonde.tasks.syntax.syntax_relations import task as relations_task
 
 if TYPE_CHECKING:
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
 
 EXPECTED = 5
 """Alternatives that are kept for a subword."""
+
 
 MOST_WORDS = 400
 """Words between which attention is read: it grows with their square."""
@@ -263,12 +268,18 @@ def _tokens(
 
 
 _HEAD = {"relation": pl.String, "side": pl.String, "layer": pl.Int64, "head": pl.Int64}
+
+
 _RELATIONS = {**_HEAD, "edges": pl.Int64, "found": pl.Int64}
+
+
 _ENDS = {
     f"{end}{part}": kind
     for end in ("asked", "expected", "picked")
     for part, kind in (("", pl.Int64), ("_text", pl.String))
 }
+
+
 _ARCS = {**_HEAD, **_ENDS, "found": pl.Boolean}
 
 
@@ -334,3 +345,69 @@ def _nodes(prepared: Prepared, bits: Float[np.ndarray, " subword"]) -> pl.DataFr
             "bits": total[stop] - total[first],
         }
     )
+
+
+def page_of(shown: Mapping[str, Any]) -> str:
+    """The page as text.
+
+    Args:
+        shown: A function with its ``reads``, as ``sonde show --json`` prints it.
+    """
+    reads = {read_slug(number): read for number, read in enumerate(shown["reads"])}
+    attended = {slug: read for slug, read in reads.items() if read["arcs"]}
+    scored = {slug: read for slug, read in reads.items() if not read["unscored"]}
+    found = [
+        *([_surprisal(scored)] if scored else []),
+        *([_attention_findings(attended)] if attended else []),
+    ]
+    return page_of_function(shown, found)
+
+
+def _surprisal(reads: Mapping[str, Mapping[str, Any]]) -> Findings:
+    return Findings(
+        lens="surprisal",
+        label="Surprisal",
+        kind=AMOUNT,
+        columns=("bits", "rank", "entropy", "subword", "tag", "top"),
+        texts=frozenset({"subword", "tag"}),
+        facts=(("rank", "rank", ""), ("entropy", "entropy", "bits"), ("stands in", "tag", "")),
+        colourings=COLOURINGS,
+        rows={slug: {ONE: [_token(row) for row in read["tokens"]]} for slug, read in reads.items()},
+        summaries={slug: {ONE: round(read["bits_per_byte"], 3)} for slug, read in reads.items()},
+        summary="bits per byte",
+        alike={slug: WAYS[read["objective"]] for slug, read in reads.items()},
+    )
+
+
+def _attention_findings(reads: Mapping[str, Mapping[str, Any]]) -> Findings:
+    return Findings(
+        lens="attention",
+        label="Attention",
+        kind=LINK,
+        columns=LINKED,
+        texts=frozenset({"group", "by"}),
+        group="relation",
+        rows={
+            slug: {ONE: [link for arc in read["arcs"] if (link := _link(arc))]}
+            for slug, read in reads.items()
+        },
+        alike={slug: str(read["arcs"][0]["side"]) for slug, read in reads.items()},
+    )
+
+
+def _token(row: Mapping[str, Any]) -> list[Any]:
+    scored = row["rank"] > 0
+    # Which pieces were likelier is known, not by how much.
+    top = [part for piece in row["expected"] for part in (legible(piece), None)]
+    bits, entropy = (round(row[name], 3) if scored else None for name in ("bits", "entropy"))
+    return [row["start"], row["end"], bits, row["rank"] or None, entropy, row["text"], row["kind"], top]
+
+
+def _link(row: Mapping[str, Any]) -> list[Any] | None:
+    """A row of a relation; None where the head looks at nothing, or nothing is looked for."""
+    ends = [(row[end], len(row[f"{end}_text"])) for end in ("asked", "picked", "expected")]
+    if any(start is None for start, _ in ends):
+        return None
+    asked, picked, expected = ((start, start + size) for start, size in ends)
+    head = f"head {row['layer']}.{row['head']}"
+    return [*asked, row["relation"], int(row["found"]), head, *picked, *expected]

@@ -1,0 +1,168 @@
+"""``sonde card``: what a run found in few numbers, and whether it meets what is required."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sonde.base.errors import UsageError
+from sonde.base.terminal import note, say
+from sonde.cli.output import Shown, shown, with_addresses
+
+
+@with_addresses("directory")
+def card(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
+    require: Annotated[
+        Path | None,
+        typer.Option("--require", help="Requirements (TOML); exit code 1 where one is not met."),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", help="Write the outcomes as JUnit XML into this file.")
+    ] = None,
+) -> Shown:
+    """Write the card of a finished run: card.json, and card.md for a model card."""
+    from sonde.base.errors import UsageError
+    from sonde.base.files import write_atomic
+    from sonde.report import build_card, entry_line, outcome_line
+    from sonde.report import junit as junit_xml
+    from sonde.store.remote import in_step
+    from sonde.store.rundir import CARD_FILES, RunDirectory
+
+    if junit is not None and require is None:
+        raise UsageError("--junit writes outcomes of requirements; give --require FILE as well")
+    with in_step(directory, note, outputs=CARD_FILES) as folder:
+        found = build_card(folder, require)
+    files = [RunDirectory(folder).card, RunDirectory(folder).card_section]
+    if junit is not None:
+        write_atomic(junit, junit_xml(found))
+        files.append(junit)
+
+    def show() -> None:
+        lines = [entry_line(one) for one in found.headlines] if require is None else []
+        lines += [outcome_line(one) for one in found.requirements]
+        say(*lines, *(f"card: {file}" for file in files))
+
+    return Shown(found.model_dump(mode="json"), show, exit_code=int(not found.met))
+
+
+@with_addresses("directories", "output")
+def compare(
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Folders of runs; of one, the models inside it.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Folder of the comparison; by default beside the run."),
+    ] = None,
+    series: Annotated[
+        str,
+        typer.Option("--series", metavar="REGEX", help=r"Checkpoints of one training, as 'step(\d+)'."),
+    ] = "",
+    least: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--least",
+            metavar="METRIC=SIZE",
+            help="The least size of a difference that matters, in the unit of the metric (may be repeated; "
+            "default 0.01 for shares, 0.005 for bits per byte).",
+        ),
+    ] = None,
+    lenses: Annotated[
+        list[str] | None,
+        typer.Option("-l", "--lens", metavar="FILE", help="A lens of your own that the runs were made with."),
+    ] = None,
+) -> Shown:
+    """Hold models against each other on the same items: what got better, worse, or shows no difference."""
+    from sonde.api.compare import write_compared
+    from sonde.cli.progress import comparison_data, print_comparison, progress
+    from sonde.lenses import LENSES
+    from sonde.results.least import sizes_of
+
+    sizes = sizes_of(least or ())
+    for lens in lenses or ():
+        LENSES.hand_in(lens)
+    folder, page = write_compared(directories, output, series, sizes, progress())
+    return Shown(comparison_data(folder, page), lambda: print_comparison(folder, page))
+
+
+@with_addresses("place")
+def predict(
+    place: Annotated[
+        Path,
+        typer.Argument(metavar="RUN_OR_MODEL", help="Folder of a run, or of a fine-tuned model."),
+    ],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of code.")],
+    task: Annotated[str | None, typer.Option("-t", "--task", help="Where the run has several.")] = None,
+    model: Annotated[str | None, typer.Option("-m", "--model", help="Where the run has several.")] = None,
+    layer: Annotated[
+        int | None, typer.Option("--layer", help="0 the embeddings; by default the chosen one.")
+    ] = None,
+    form: Annotated[str, typer.Option("--format", help="text, json or sarif.")] = "text",
+) -> Shown:
+    """Say of the functions of files what a probe or a fine-tuned model says, with its own accuracy.
+
+    Of a task about bugs also where each stands and what would undo it; --format sarif is what code scanning
+    reads.
+    """
+    from sonde.api.predict import is_tuned, predict_tuned
+    from sonde.api.predictions import FORMS
+    from sonde.api.results import Run
+    from sonde.base.errors import UnknownNameError, UsageError
+
+    if form not in FORMS:
+        raise UnknownNameError("format", form, FORMS)
+    if not is_tuned(place):
+        found = Run(place).predict(files, task=task, model=model, layer=layer)
+    elif task is None and model is None and layer is None:
+        found = predict_tuned(place, files)
+    else:
+        raise UsageError(f"{str(place)!r} is a fine-tuned model of one task; leave out -t, -m and --layer")
+    for line in found.skipped:
+        note(f"skipped: {line}")
+    data = json.loads(FORMS["json"](found))
+    written = FORMS[form](found)
+    if form == "text":
+        return Shown({"predictions": data}, lambda: say(*written.removesuffix("\n").split("\n")))
+    # For programs, in ASCII: what is written there has escapes of its own.
+    return Shown({"predictions": data}, lambda: sys.stdout.write(written))
+
+
+@shown
+def list_names(
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="models, lenses, options, tasks, languages, corpora, executors, plots or experiments."
+        ),
+    ],
+    of: Annotated[
+        str | None, typer.Argument(metavar="[LENS]", help="Options of this lens alone, or of a run.")
+    ] = None,
+    lens: Annotated[
+        str | None, typer.Option("--for", metavar="LENS", help="Only the models that this lens can read.")
+    ] = None,
+) -> Shown:
+    """List what there is, without importing it; options and models as tables."""
+    from sonde.cli.progress import options_data, print_catalogue, print_checkpoints, print_options
+    from sonde.experiments.catalogue import catalogue, checkpoints_for
+    from sonde.experiments.options import all_options
+    from sonde.report import PLOTS
+
+    if lens is not None and what != "models":
+        raise UsageError(f"only models are listed for a lens: `sonde list models --for {lens}`")
+    if what == "options":
+        options = all_options(of)
+        return Shown({"options": options_data(options)}, lambda: print_options(options))
+    headers = catalogue(what, {"plots": PLOTS})
+    if of is not None:
+        raise UsageError(f"only options are listed of one thing: `sonde list {what}`, without {of!r}")
+    if what == "models":
+        known = checkpoints_for(lens)
+        return Shown({what: [one.data() for one in known]}, lambda: print_checkpoints(known))
+    names = [{"name": header.name, "summary": header.summary} for header in headers]
+    return Shown({what: names}, lambda: print_catalogue(headers))

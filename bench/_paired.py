@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sonde.capture.batches import compose, pad
+from sonde.capture.windows import compose, pad
 from sonde.experiments.observe import observe_job
 from sonde.experiments.plan import ObserveJob
 from sonde.languages import LANGUAGES

@@ -34,10 +34,10 @@ from sonde.experiments.pools import JobPool, pools
 from sonde.experiments.preparation import items_of
 from sonde.experiments.run import run as carry_out
 from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer
-from sonde.training.blocks import BlockDataset
-from sonde.training.loop import train
+from sonde.training.pretrain.blocks import BlockDataset
+from sonde.training.pretrain.loop import train
+from sonde.training.pretrain.recipe import read_recipe
 from sonde.training.probes.linear import probe_layers
-from sonde.training.recipe import read_recipe
 
 Row = dict[str, str | float | None]
 

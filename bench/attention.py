@@ -22,10 +22,10 @@ import transformers
 
 from bench._paired import BUDGET, batched, forward, paired
 from sonde.capture.attention import pick_rows
-from sonde.capture.batches import compose
 from sonde.capture.preparing import prepare
 from sonde.capture.requests import RankRules, WordLookups, WordRanks
-from sonde.capture.words import RowWords, rank_words
+from sonde.capture.windows import compose
+from sonde.capture.word_attention import RowWords, rank_words
 from sonde.corpora import Intake, Item, Selection, read_items
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.plan import ObserveJob
@@ -35,10 +35,9 @@ from sonde.languages import facet_of
 from sonde.languages._relations import Relations
 from sonde.lenses import LensSettings
 from sonde.lenses.attention.baselines import PICKS, clamped
-from sonde.lenses.attention.choice import combined, keywords, offsets
+from sonde.lenses.attention.edges import read_item, subwords_of
+from sonde.lenses.attention.head_selection import collect, combined, hits_by_k, keywords, offsets
 from sonde.lenses.attention.observe import OBSERVATIONS, side_rows
-from sonde.lenses.attention.sums import collect, hits_by_k
-from sonde.lenses.attention.words import read_item, subwords_of
 from sonde.models import ModelSpec, load_model, load_tokenizer
 from sonde.tasks import TASKS
 

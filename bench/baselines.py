@@ -22,7 +22,7 @@ from sonde.results.clusters import sums_of
 from sonde.results.estimate import Estimates, ratios
 from sonde.tasks import PICKED, TASKS, Dataset, Repository, build, importing, needs_imports, repositories
 from sonde.tasks._surface import surface_predictions
-from sonde.training.probes.parts import grouped_folds
+from sonde.training.probes.splits import grouped_folds
 
 CORPUS, LANGUAGE = "stdlib", "python"
 FUNCTIONS = 3_000

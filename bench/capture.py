@@ -14,10 +14,10 @@ import torch
 import transformers
 
 from sonde.alignment.spans import Alignment, Coverage, Subwords
-from sonde.capture.batches import compose, pad
 from sonde.capture.forward import observe
 from sonde.capture.requests import Pass, Plain, Prepared, TokenScores
 from sonde.capture.settings import CaptureSettings
+from sonde.capture.windows import compose, pad
 from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens

@@ -17,10 +17,10 @@ import transformers
 from jaxtyping import Int
 
 from sonde.alignment import align, encode, surfaces
-from sonde.capture.batches import compose, pad
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
 from sonde.capture.settings import CaptureSettings
+from sonde.capture.windows import compose, pad
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
 from sonde.lenses import Captured, LensSettings, reading_lens

@@ -21,7 +21,7 @@ from sonde.languages import LANGUAGES, corpora_of, has_facet
 from sonde.tasks import TASKS, Dataset, Repository, Task, build, importing, needs_imports, repositories
 from sonde.tasks._cues import predict_local_cues
 from sonde.tasks._own import OwnLabels
-from sonde.training.probes.parts import grouped_folds
+from sonde.training.probes.splits import grouped_folds
 
 FUNCTIONS = 3_000
 SIZE = 500

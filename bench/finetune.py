@@ -16,12 +16,11 @@ from torch import Tensor, nn
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from sonde.models import ModelSpec
-from sonde.training.finetuning.batches import Batch, collate, order
-from sonde.training.finetuning.data import Data, Encoded, Sample
-from sonde.training.finetuning.fit import fit
-from sonde.training.finetuning.model import HeadedModel, headed, load_for_training
-from sonde.training.finetuning.portions import Portions
-from sonde.training.finetuning.recipe import FineTuning
+from sonde.training.finetune.batches import Batch, Portions, collate, order
+from sonde.training.finetune.data import Data, Encoded, Sample
+from sonde.training.finetune.model import HeadedModel, headed, load_for_training
+from sonde.training.finetune.recipe import FineTuning
+from sonde.training.finetune.tune import fit
 from sonde.training.precision import in_bfloat16
 
 _RECIPE = FineTuning(length=128, epochs=1, batch=16)

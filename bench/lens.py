@@ -15,11 +15,10 @@ import transformers
 
 from bench._paired import batched, forward, paired
 from sonde.capture import CaptureSettings
+from sonde.capture.merge_requests import Input, MergedRequests, Shape
 from sonde.capture.preparing import prepare
 from sonde.capture.requests import Prepared
-from sonde.capture.row import Row
-from sonde.capture.rows import RowCutter
-from sonde.capture.union import Input, MergedRequests, Shape
+from sonde.capture.windows import Row, RowCutter
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.plan import ObserveJob

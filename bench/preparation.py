@@ -10,8 +10,8 @@ from itertools import chain
 from multiprocessing import get_context
 
 from sonde.base.children import safe_children
-from sonde.capture.batches import compose
 from sonde.capture.preparing import prepare_with
+from sonde.capture.windows import compose
 from sonde.corpora import Item, Selection
 from sonde.corpora._select import select
 from sonde.experiments.plan import chunks

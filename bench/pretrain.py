@@ -17,12 +17,11 @@ from torch.utils.data import Dataset
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from sonde.models._quiet import quiet
-from sonde.training.blocks import BlockDataset
-from sonde.training.initial import fresh_model
-from sonde.training.loop import train
-from sonde.training.pairs import DocumentLines, PairDataset, all_pairs
 from sonde.training.precision import in_bfloat16
-from sonde.training.recipe import Recipe, read_recipe
+from sonde.training.pretrain.blocks import BlockDataset, DocumentLines, PairDataset, all_pairs
+from sonde.training.pretrain.initial_weights import fresh_model
+from sonde.training.pretrain.loop import train
+from sonde.training.pretrain.recipe import Recipe, read_recipe
 
 _ENCODER = Path(__file__).parents[1] / "recipes" / "mini-encoder-cpu.toml"
 _ROUNDS = 3

@@ -14,7 +14,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from sonde.training.probes.linear import L2, probe_layers
-from sonde.training.probes.parts import Parts
+from sonde.training.probes.splits import Parts
 
 _LAYERS, _ITEMS, _WIDTH, _CLASSES = 13, 10_000, 768, 10
 _REPEATS = 3

@@ -22,7 +22,7 @@ import polars as pl
 from bench._commands import Took, took
 from sonde.experiments.tables import items_from
 from sonde.lenses import LensSettings
-from sonde.lenses.attention.words import TASK, read_item
+from sonde.lenses.attention.edges import TASK, read_item
 from sonde.models._bundled import bundled_folder
 from sonde.tasks import TASKS
 

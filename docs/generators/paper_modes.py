@@ -27,8 +27,8 @@ the experiments of their tables.
 All of them stand in `src/sonde/papers/`, a folder a paper, and join by the entry points of `pyproject.toml`;
 nothing else in sonde knows of them. Published labels, classes and faults are tasks in place of the corrected
 ones. A quirk of a lens is a function from the corrected thing to the published one (tags, sums, the choice of
-a head, a recipe), at a seam that the lens declares (`src/sonde/lenses/_quirks.py`). Any package hands over
-quirks of its own in the same way (entry points `sonde.lenses.quirks`).
+a head, a recipe), at a seam that the lens declares (`src/sonde/lenses/engine/lens.py`). Any package hands
+over quirks of its own in the same way (entry points `sonde.lenses.quirks`).
 
 What each changes is one of these. What changes the input of a model stays a switch, of its lens, an option of
 it, or of the data set, since nothing that is done afterwards could give what the model would have said:

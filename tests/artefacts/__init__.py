@@ -18,7 +18,7 @@ from sonde.results.clusters import sums_of
 from sonde.results.estimate import ratios
 from sonde.tasks import TASKS, build, languages_of
 from sonde.tasks._artefacts import RULES, artefact_features, code_of
-from sonde.training.probes.parts import grouped_folds
+from sonde.training.probes.splits import grouped_folds
 from tests.artefacts.parsers import refused
 
 LANGUAGES = ("python", "java", "go", "javascript", "php", "ruby")

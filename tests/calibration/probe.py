@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 import sonde
-from sonde.lenses._lens import LensSettings, Scoring
+from sonde.lenses.engine.lens import LensSettings, Scoring
 from sonde.lenses.probe.options import read_options
 from sonde.lenses.probe.score import score_task
 from sonde.report.controls import ABOVE, BELOW, SLIGHT, compared

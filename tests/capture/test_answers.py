@@ -13,9 +13,9 @@ from tests.denoisers import save_bart, save_t5
 from sonde.alignment import align, encode, surfaces
 from sonde.alignment.vocabulary import Vocabulary, vocabulary_of
 from sonde.base.errors import InputError
-from sonde.capture.answers import AnswerBoard, Right
 from sonde.capture.forward import observe, observe_lenses
 from sonde.capture.requests import Answer, AnswerRanks, Masked, Pass, Prepared, ScoredAnswers, TokenScores
+from sonde.capture.scoring import AnswerBoard, Right
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES
 from sonde.models import LoadedModel, ModelSpec, load_model

@@ -11,10 +11,10 @@ import torch
 from sonde.base.errors import CaptureError
 from sonde.capture import attention
 from sonde.capture.attention import FUSED, OUTPUTS, OWN
+from sonde.capture.attention_backend import how_read
 from sonde.capture.forward import observe
 from sonde.capture.requests import AttentionRows, HiddenStates, Pass, Plain, Prepared
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.trial import how_read
 from sonde.models import LoadedModel
 
 Tiny = Callable[[str], LoadedModel]

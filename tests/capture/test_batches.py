@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.capture.batches import compose, pad
+from sonde.capture.windows import compose, pad
 
 
 @given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 120), st.randoms())

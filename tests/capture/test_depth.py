@@ -14,8 +14,7 @@ from torch import Tensor
 
 from sonde.base.errors import InputError
 from sonde.capture.forward import observe, observe_lenses
-from sonde.capture.layers import LayerScores
-from sonde.capture.requests import ItemCapture, Masked, Pass, Plain, Prepared, TokenScores
+from sonde.capture.requests import ItemCapture, LayerScores, Masked, Pass, Plain, Prepared, TokenScores
 from sonde.capture.settings import CaptureSettings
 from sonde.models import Gap, LoadedModel
 from sonde.models._norms import last_steps

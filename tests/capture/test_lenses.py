@@ -148,7 +148,9 @@ def test_scores_and_states_of_a_decoder_share_one_forward(tiny: Tiny, prepare: P
     assert observed.captures["states"][0].scores is None
 
 
-@pytest.mark.parametrize("module", ["sonde.capture", "sonde.capture.requests", "sonde.capture.union"])
+@pytest.mark.parametrize(
+    "module", ["sonde.capture", "sonde.capture.requests", "sonde.capture.merge_requests"]
+)
 def test_stating_requests_needs_no_torch(module: str) -> None:
     code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

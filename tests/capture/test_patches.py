@@ -19,7 +19,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from sonde.base.errors import InputError
 from sonde.capture.forward import observe, observe_lenses
-from sonde.capture.patches import DIRECTIONS, PatchCell, PatchedItem, Patches, TextPair
+from sonde.capture.interventions import DIRECTIONS, PatchCell, PatchedItem, Patches, TextPair
 from sonde.capture.requests import Pass, Plain, Prepared, TokenScores
 from sonde.models import LoadedModel
 

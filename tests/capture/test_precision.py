@@ -11,11 +11,10 @@ import pytest
 import torch
 from tests.capture.conftest import MAKERS
 
-from sonde.capture._upcast import in_float32
 from sonde.capture.attention import attention_rows
+from sonde.capture.attention_backend import how_read, in_float32, recording
 from sonde.capture.forward import observe
 from sonde.capture.requests import Masked, Pass, Plain, Prepared, TokenScores
-from sonde.capture.trial import how_read, recording
 from sonde.models import LoadedModel
 from sonde.models import _heads as heads
 from sonde.models._samples import forward_rows, some_rows

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.capture.ranges import Ranges
-from sonde.capture.transfer import Upload
+from sonde.capture.tensors import Upload
+from sonde.capture.word_attention import Ranges
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 70), st.integers(1, 40), st.booleans())

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.special import log_softmax
 
-from sonde.capture.reducers import pool, score_logits, score_positions, top
+from sonde.capture.scoring import pool, score_logits, score_positions, top
 
 
 @pytest.mark.parametrize("vocab", [3, 64, 777, 5000])

@@ -12,11 +12,11 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sonde.capture.caches import shared_batches, shares
 from sonde.capture.forward import observe
 from sonde.capture.requests import HiddenStates, Pass, Plain, Prepared, TokenScores
-from sonde.capture.row import Row
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.sharing import shared_batches, shares
+from sonde.capture.windows import Row
 from sonde.models import LoadedModel
 
 Tiny = Callable[[str], LoadedModel]

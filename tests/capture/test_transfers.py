@@ -27,7 +27,7 @@ from sonde.capture.requests import (
 )
 from sonde.capture.runner import Runner
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.transfer import Download, Upload
+from sonde.capture.tensors import Download, Upload
 from sonde.models import LoadedModel
 
 Tiny = Callable[[str], LoadedModel]

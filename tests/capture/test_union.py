@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sonde.base.errors import InputError
+from sonde.capture.merge_requests import unite
 from sonde.capture.requests import AttentionRows, HiddenStates, ItemCapture, Masked, Pass, Plain, TokenScores
-from sonde.capture.union import unite
 
 
 def test_equal_inputs_are_forwarded_once() -> None:

@@ -28,7 +28,7 @@ from sonde.capture.requests import (
     WordLookups,
 )
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.words import RowWords, rank_words
+from sonde.capture.word_attention import RowWords, rank_words
 from sonde.models import LoadedModel
 
 Tiny = Callable[[str], LoadedModel]

@@ -13,8 +13,8 @@ import pytest
 import sonde
 from generators.paper_modes import FED
 from sonde.lenses import LENSES, LensSettings
-from sonde.lenses._quirks import Quirk, published_of, quirks_on
-from sonde.lenses.surprisal.seams import CALLS, FIRST_UNSCORED, PADS
+from sonde.lenses.engine.lens import Quirk, published_of, quirks_on
+from sonde.lenses.surprisal.observe import CALLS, FIRST_UNSCORED, PADS
 from sonde.papers import quirks
 from sonde.tasks import TASKS, ablations_of, quirk_lines
 

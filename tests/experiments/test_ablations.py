@@ -10,7 +10,7 @@ from sonde.experiments import load_experiment
 from sonde.experiments.choices import lens_choices
 from sonde.experiments.lens_choice import settings_of
 from sonde.lenses import training_lens
-from sonde.lenses.finetune.sweep import variants
+from sonde.lenses.finetune.options import variants
 from sonde.models import ModelSpec, describe
 
 FOLDER = Path(__file__).parents[2] / "recipes" / "ablations"

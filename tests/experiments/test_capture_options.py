@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.capture import CaptureOptions, CaptureSettings, forward
-from sonde.capture.batches import compose
 from sonde.capture.requests import Masked, Pass, Plain, TokenScores, begun
+from sonde.capture.windows import compose
 from sonde.cli import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, load_experiment, overridden

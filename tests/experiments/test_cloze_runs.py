@@ -15,7 +15,7 @@ from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, observe
 from sonde.experiments._progress import Advance, Silent
 from sonde.experiments.run import run
-from sonde.lenses.cloze.vocabulary import unified
+from sonde.lenses.cloze.ranks import unified
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.store.rundir import RunDirectory
 from tests.denoisers import save_bart, save_t5

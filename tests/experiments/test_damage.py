@@ -16,10 +16,10 @@ from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 from sonde.base.errors import SondeError, StoreError
+from sonde.capture.caches import Resumed
 from sonde.capture.collect import RowResult
-from sonde.capture.resuming import Resumed
-from sonde.capture.row import Row
 from sonde.capture.runner import Runner
+from sonde.capture.windows import Row
 from sonde.cli.app import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution

@@ -22,8 +22,8 @@ from sonde.experiments.tables import ITEMS_SCHEMA
 from sonde.lenses.attention import errors
 from sonde.lenses.attention import observe as attention
 from sonde.lenses.cloze.observe import ANSWERS_SCHEMA
-from sonde.lenses.finetune.rows import ROWS_SCHEMA
-from sonde.lenses.probe.observe import STATES_SCHEMA
+from sonde.lenses.finetune.data import ROWS_SCHEMA
+from sonde.lenses.probe.data import STATES_SCHEMA
 from sonde.report import RunData, build_report, first_screen
 from sonde.report.explorer import ExplorerLimits, packed
 from sonde.report.text import label_of

@@ -13,10 +13,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from sonde.capture.batches import compose
-from sonde.capture.resuming import Resumed
-from sonde.capture.row import Row
+from sonde.capture.caches import Resumed
 from sonde.capture.runner import Runner
+from sonde.capture.windows import Row, compose
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, pools, preparation
 from sonde.experiments.plan import ObserveJob

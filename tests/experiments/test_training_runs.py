@@ -16,8 +16,8 @@ from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.report import build_report
-from sonde.training.finetuning.batches import Batch
-from sonde.training.finetuning.model import LoadedBody
+from sonde.training.finetune.batches import Batch
+from sonde.training.finetune.model import LoadedBody
 
 TASK = "wrong_operator"
 

@@ -24,10 +24,10 @@ from sonde.models import ModelSpec
 from sonde.tasks import TASKS
 from sonde.tasks._bugs import BugTask, Choice
 from sonde.tasks._misuse import pointers
-from sonde.training.finetuning.data import Data, Sample
-from sonde.training.finetuning.recipe import MAX, POOLED, FineTuning
-from sonde.training.finetuning.saved import Classifier, FineTuned, Pointer, TokenClassifier
-from sonde.training.finetuning.tune import tune
+from sonde.training.finetune.data import Data, Sample
+from sonde.training.finetune.recipe import MAX, POOLED, FineTuning
+from sonde.training.finetune.saved import Classifier, FineTuned, Pointer, TokenClassifier
+from sonde.training.finetune.tune import tune
 from tests.lenses.test_finetune import save_encoder
 
 NAMES = ("move", "keep")

@@ -175,7 +175,7 @@ def test_attention_that_cannot_be_verified_leaves_the_rest(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reason = "a layer's are 1 x 4 x 26 x 65 for 26 tokens, not by query and key"
-    monkeypatch.setattr("sonde.capture.trial.unread", lambda _: reason)
+    monkeypatch.setattr("sonde.capture.attention_backend.unread", lambda _: reason)
     read = sonde.show(file, "sonde/mini-decoder").reads[0]
     assert read.without == reason and read.arcs.is_empty()
     assert read.tokens["bits"].is_finite().any()

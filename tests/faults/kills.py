@@ -28,7 +28,7 @@ from pathlib import Path
 
 import polars as pl
 
-from sonde.training.finetuning.fit import CHECKPOINT
+from sonde.training.finetune.tune import CHECKPOINT
 
 SOURCES = ("argparse", "configparser", "csv", "difflib", "shlex", "textwrap", "tokenize", "zipfile")
 COMMAND = (

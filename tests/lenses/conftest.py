@@ -16,8 +16,8 @@ from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES, TOKEN_KINDS, CodeTokens, Tree
 from sonde.lenses import LENSES, Captured, LensSettings, Scoring
-from sonde.lenses._quirks import tasks_behind
-from sonde.lenses.surprisal.seams import active
+from sonde.lenses.engine.lens import tasks_behind
+from sonde.lenses.surprisal.observe import active
 from sonde.results.scores import Score, scores_frame
 from sonde.tasks import TASKS, repositories
 

@@ -30,7 +30,7 @@ from sonde.capture.requests import Prepared
 from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES, CodeTokens
 from sonde.lenses import LENSES, Captured, LensSettings, Scoring
-from sonde.lenses._lens import HANDED, HANDED_KEY, ReadingLens
+from sonde.lenses.engine.lens import HANDED, HANDED_KEY, ReadingLens
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
 from sonde.results.scores import Score
 

@@ -27,10 +27,9 @@ from sonde.languages._relations import Relations
 from sonde.lenses import LENSES, Captured, Control, ControlObservations, LensSettings, Scoring
 from sonde.lenses.attention import splits_of
 from sonde.lenses.attention.baselines import Sets
-from sonde.lenses.attention.choice import Predicted
-from sonde.lenses.attention.scores import Side, gains, pooled
-from sonde.lenses.attention.sums import RelationEdges
-from sonde.lenses.attention.words import given_split, read_item
+from sonde.lenses.attention.edges import given_split, read_item
+from sonde.lenses.attention.head_selection import Predicted, RelationEdges
+from sonde.lenses.attention.score import Side, gains, pooled
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.scores import Score, scores_frame

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from sonde.languages._relations import Words
 from sonde.lenses.attention.baselines import NEVER, Hits, NumberRuns, Sets, greedy, ranks
+from sonde.lenses.attention.edges import Edges
 from sonde.lenses.attention.observe import keyword_hits
-from sonde.lenses.attention.words import Edges
 
 EDGES = st.lists(st.sets(st.integers(-4, 4), max_size=4), min_size=1, max_size=12)
 RANGES = st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 4)), min_size=1, max_size=12)

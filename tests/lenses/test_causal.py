@@ -34,9 +34,9 @@ from sonde.base.errors import UnknownNameError, UsageError
 from sonde.capture.requests import Prepared
 from sonde.lenses import LENSES, LensSettings
 from sonde.lenses.causal import properties
+from sonde.lenses.causal.erase_controls import HIT, followed
 from sonde.lenses.causal.findings import erased_of, lead
-from sonde.lenses.causal.fits import FittedChange, read_fits
-from sonde.lenses.causal.heads_behind import HIT, followed
+from sonde.lenses.causal.interventions import FittedChange, read_fits
 from sonde.lenses.causal.options import read_options
 from sonde.results.dimensions import REASON
 from sonde.results.scores import LEFT_OUT, scores_frame

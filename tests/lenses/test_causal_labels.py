@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sonde.lenses.causal.label_controls import from_donors, permuted_within_strata, surface_of
+from sonde.lenses.causal.erase_maps import from_donors, permuted_within_strata, surface_of
 
 
 def functions(count: int, seed: int = 0) -> tuple[np.ndarray, list[str], np.ndarray]:

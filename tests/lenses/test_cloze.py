@@ -18,7 +18,7 @@ from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
 from sonde.lenses import Captured, LensSettings
 from sonde.lenses.cloze import lens
-from sonde.lenses.cloze.plan import ONE, SEVERAL
+from sonde.lenses.cloze.observe import ONE, SEVERAL
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
 from sonde.tasks import Dataset
 from sonde.tasks.apis.api_cloze import task

@@ -12,8 +12,7 @@ from scipy.stats import t as student
 from tests.lenses.test_cloze_scores import answer, found, query, scoring, tables
 
 from sonde.lenses.cloze import lens
-from sonde.lenses.cloze.ranked import with_seen
-from sonde.lenses.cloze.rates import KS
+from sonde.lenses.cloze.ranks import KS, with_seen
 from sonde.results import Mean, means
 from sonde.results.scores import Score
 from sonde.results.skewed import widening

@@ -18,8 +18,7 @@ from sonde.capture import CaptureSettings
 from sonde.capture.forward import observe_lenses
 from sonde.lenses import Captured, LensSettings
 from sonde.lenses.cloze import lens
-from sonde.lenses.cloze.observe import CAUSAL, GAP, PLL
-from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
+from sonde.lenses.cloze.observe import CAUSAL, CUT, GAP, ONE, PLL, SEVERAL
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.tasks import Dataset
 

@@ -18,10 +18,9 @@ from sonde.capture.requests import Prepared
 from sonde.corpora import SourceFile
 from sonde.languages import LANGUAGES
 from sonde.lenses import Captured, LensSettings, Scoring
-from sonde.lenses._lens import Control, ControlObservations
 from sonde.lenses.cloze import lens
-from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, TEXT
-from sonde.lenses.cloze.plan import statements
+from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, TEXT, statements
+from sonde.lenses.engine.lens import Control, ControlObservations
 from sonde.models import ModelSpec, load_model
 from sonde.results.scores import Score, scores_frame
 from sonde.tasks import TASKS

@@ -11,8 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from sonde.alignment import encode
 from sonde.alignment.vocabulary import vocabulary_of
 from sonde.capture.requests import Prepared
-from sonde.lenses._words import word_by_word
-from sonde.lenses.cloze.plan import (
+from sonde.lenses.cloze.observe import (
     CUT,
     ONE,
     RESPELLED,
@@ -22,6 +21,7 @@ from sonde.lenses.cloze.plan import (
     distinct_variants,
     queries_by_item,
 )
+from sonde.lenses.engine.observations import word_by_word
 
 
 def prepared(text: str, pieces: list[str]) -> Prepared:

@@ -8,7 +8,7 @@ import polars as pl
 from tests.lenses.test_cloze_scores import answer, query, tables
 
 from sonde.corpora import Intake, read_files
-from sonde.lenses.cloze.predictions import write_predictions
+from sonde.lenses.cloze.score import write_predictions
 from sonde.store.rundir import RunDirectory
 from sonde.tasks import TASKS
 

@@ -15,14 +15,12 @@ from tests.slices import slice_of, with_slices
 from sonde.alignment.vocabulary import vocabulary_of
 from sonde.base.errors import InputError
 from sonde.lenses import LensSettings, Scoring
-from sonde.lenses._lens import Control, ControlObservations
 from sonde.lenses.cloze import lens
-from sonde.lenses.cloze import vocabulary as cloze_vocabulary
-from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, TEXT
-from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL, candidate_ids, statements
-from sonde.lenses.cloze.predictions import preferred
-from sonde.lenses.cloze.ranked import contested, ranked_answers, with_agreement, with_seen
-from sonde.lenses.cloze.rates import KS
+from sonde.lenses.cloze import ranks as cloze_vocabulary
+from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, CUT, ONE, SEVERAL, TEXT, candidate_ids, statements
+from sonde.lenses.cloze.ranks import KS, contested, ranked_answers, with_agreement, with_seen
+from sonde.lenses.cloze.score import preferred
+from sonde.lenses.engine.lens import Control, ControlObservations
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.results.scores import Score, scores_frame
 from sonde.tasks._cloze_columns import QUERY_SCHEMA

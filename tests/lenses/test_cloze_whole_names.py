@@ -10,9 +10,8 @@ from tests.lenses.test_cloze import drawn, log_probabilities, model, observed
 
 from sonde.lenses import LensSettings
 from sonde.lenses.cloze import lens
-from sonde.lenses.cloze.observe import ANSWER
-from sonde.lenses.cloze.plan import candidate_ids, candidate_texts
-from sonde.lenses.cloze.ranked import contested
+from sonde.lenses.cloze.observe import ANSWER, candidate_ids, candidate_texts
+from sonde.lenses.cloze.ranks import contested
 from sonde.tasks import Dataset
 
 

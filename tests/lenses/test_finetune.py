@@ -20,8 +20,8 @@ from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.lenses import LENSES, LensSettings, Method, Scoring, Training, TrainingLens, training_lens
+from sonde.lenses.finetune.data import ROWS_SCHEMA
 from sonde.lenses.finetune.options import FinetuneOptions
-from sonde.lenses.finetune.rows import ROWS_SCHEMA
 from sonde.models import ModelSpec, load_model
 from sonde.results.scores import Score, scores_frame
 

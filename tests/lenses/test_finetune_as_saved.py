@@ -23,9 +23,9 @@ from sonde.corpora import Intake, Selection, read_items
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.models import ModelSpec
-from sonde.training.finetuning.data import Data
-from sonde.training.finetuning.recipe import FineTuning
-from sonde.training.finetuning.tune import tune
+from sonde.training.finetune.data import Data
+from sonde.training.finetune.recipe import FineTuning
+from sonde.training.finetune.tune import tune
 
 SIZE = 24
 

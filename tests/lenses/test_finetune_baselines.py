@@ -15,8 +15,7 @@ from sonde.base.errors import UnknownNameError, UsageError
 from sonde.experiments import Execution
 from sonde.experiments.run import run
 from sonde.lenses import LensSettings, Method, training_lens
-from sonde.lenses.finetune.baselines import further_texts
-from sonde.lenses.finetune.options import FinetuneOptions
+from sonde.lenses.finetune.options import FinetuneOptions, further_texts
 from sonde.training.baselines.recipe import BASELINES
 
 LENS = training_lens("finetune")

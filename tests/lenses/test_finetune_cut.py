@@ -20,13 +20,13 @@ from sonde.corpora import Intake, Item, read_items
 from sonde.experiments import Execution
 from sonde.experiments.run import run
 from sonde.lenses import LensSettings, training_lens
+from sonde.lenses.finetune.caveats import ceilings
 from sonde.lenses.finetune.data import data_of, differing, with_evidence
 from sonde.lenses.finetune.options import FinetuneOptions
-from sonde.lenses.finetune.reach import ceilings
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.report import build_report
 from sonde.tasks import build
-from sonde.training.finetuning.data import Encoded, Sample, read_all, reader_of
+from sonde.training.finetune.data import Encoded, Sample, read_all, reader_of
 
 __all__ = ["encoder", "project"]
 

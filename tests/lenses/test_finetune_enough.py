@@ -8,10 +8,9 @@ import polars as pl
 import pytest
 
 from sonde.lenses import LensSettings, training_lens
+from sonde.lenses.finetune.caveats import AT_EDGE, AT_END, ends, enough_lines
 from sonde.lenses.finetune.data import splits_of
-from sonde.lenses.finetune.enough import AT_EDGE, AT_END, ends, enough_lines
-from sonde.lenses.finetune.options import FinetuneOptions
-from sonde.lenses.finetune.sweep import variants
+from sonde.lenses.finetune.options import FinetuneOptions, variants
 from sonde.results.scores import Score, scores_frame
 
 LENS = training_lens("finetune")

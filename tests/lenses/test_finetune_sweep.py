@@ -16,7 +16,7 @@ from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.lenses import LensSettings, training_lens
-from sonde.lenses.finetune.sweep import variants
+from sonde.lenses.finetune.options import variants
 from sonde.results.dimensions import dimension
 
 LENS = training_lens("finetune")

@@ -16,10 +16,10 @@ from sonde.capture.requests import HiddenStates, ItemCapture
 from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Control, LensSettings, Scoring
-from sonde.lenses._lens import Captured, ControlObservations
-from sonde.lenses._states import pack, subwords_of, unpack
-from sonde.lenses.probe.data import Examples, states_of
-from sonde.lenses.probe.observe import STATES_SCHEMA
+from sonde.lenses.engine.lens import Captured, ControlObservations
+from sonde.lenses.engine.observations import pack, subwords_of, unpack
+from sonde.lenses.probe.data import STATES_SCHEMA, states_of
+from sonde.lenses.probe.examples import Examples
 from sonde.report.controls import compared
 from sonde.report.sections.probe import title
 from sonde.results import spearman_rows

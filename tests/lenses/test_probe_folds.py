@@ -12,12 +12,13 @@ from tests.lenses.test_probe import LAYERS, functions, noise, observed, one, pla
 from sonde.base.errors import InputError
 from sonde.executors import EXECUTORS
 from sonde.lenses import LENSES, Control, LensSettings
-from sonde.lenses._lens import ControlObservations
+from sonde.lenses.engine.lens import ControlObservations
 from sonde.lenses.probe.controls import share_of_classes
-from sonde.lenses.probe.data import Examples, states_of
+from sonde.lenses.probe.data import states_of
+from sonde.lenses.probe.examples import Examples
 from sonde.lenses.probe.fit import fit
 from sonde.lenses.probe.options import read_options
-from sonde.training.probes.parts import grouped_folds
+from sonde.training.probes.splits import grouped_folds
 
 FIVE = {"folds": 5}
 

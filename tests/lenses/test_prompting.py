@@ -22,8 +22,7 @@ from sonde.base.errors import InputError, UsageError
 from sonde.capture.generate import continuations, converses
 from sonde.corpora import SourceFile
 from sonde.lenses import LENSES, LensSettings, Method, Scoring, Training, TrainingLens
-from sonde.lenses.prompting.prompt import INSTRUCTION, prompt_of
-from sonde.lenses.prompting.reading import read
+from sonde.lenses.prompting.replies import INSTRUCTION, prompt_of, read
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
 from sonde.models._bundled import bundled_folder
 from sonde.models._server import Server, ServerSettings, serving

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sonde.lenses._sums import Batches
+from sonde.lenses.engine.observations import Batches
 from sonde.lenses.surprisal.sums import Sums, collect_sums
 from sonde.results.observations import OBSERVATIONS_SCHEMA
 

@@ -25,8 +25,8 @@ from sonde.corpora import Item, Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.lenses import LENSES, LensSettings
-from sonde.lenses._sums import Batches
-from sonde.lenses.surprisal.before import changes
+from sonde.lenses.engine.observations import Batches
+from sonde.lenses.surprisal.file_context import changes
 from sonde.lenses.surprisal.origin import Summary
 from sonde.lenses.surprisal.sums import collect_sums
 from sonde.models import ModelSpec, load_model

@@ -11,7 +11,7 @@ from tests.lenses.test_surprisal_tables import random_observations
 from tests.slices import with_slices
 
 import sonde
-from sonde.lenses._sums import Batches
+from sonde.lenses.engine.observations import Batches
 from sonde.lenses.surprisal.sums import collect_sums
 from sonde.report.run_tables import RunData
 from sonde.report.sections.surprisal import (

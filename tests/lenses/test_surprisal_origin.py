@@ -7,8 +7,7 @@ import pytest
 from tests.slices import slice_of
 
 from sonde.lenses import LensSettings
-from sonde.lenses.surprisal.origin import Summary, by_origin
-from sonde.lenses.surprisal.seams import SUMMARY
+from sonde.lenses.surprisal.origin import SUMMARY, Summary, by_origin
 from sonde.results.scores import Score
 
 # Tag, count and mean cross-entropy of internal calls, then of external ones.

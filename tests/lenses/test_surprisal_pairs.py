@@ -22,8 +22,7 @@ from sonde.capture.requests import Masked, Prepared
 from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Captured, LensSettings, Scoring, pairs_asked
-from sonde.lenses.surprisal.pairs import AROUND, SIDES_SCHEMA
-from sonde.lenses.surprisal.preferences import pairs_frame
+from sonde.lenses.surprisal.minimal_pairs import AROUND, SIDES_SCHEMA, pairs_frame
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.results.scores import Score, scores_frame
 from sonde.tasks import PAIRED_SCHEMA

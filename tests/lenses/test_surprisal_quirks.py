@@ -9,7 +9,7 @@ import pytest
 
 from sonde.capture.requests import Plain
 from sonde.lenses import LENSES
-from sonde.lenses.surprisal.seams import active
+from sonde.lenses.surprisal.observe import active
 
 QUIRKS = LENSES.load("surprisal").quirks
 THERE = "def inner(x): ...\ndef named(): ..."

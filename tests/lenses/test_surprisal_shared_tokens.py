@@ -15,7 +15,7 @@ import pytest
 from sonde.corpora import Tag
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Scoring
-from sonde.lenses.surprisal.shared import _OF_SEVERAL, _accumulators
+from sonde.lenses.surprisal.common_text import _OF_SEVERAL, _accumulators
 from sonde.lenses.surprisal.sums import _SLICES  # pyright: ignore[reportPrivateUsage]
 from sonde.results.dimensions import dimension
 from sonde.results.observations import SHARED_TOKENS

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.lenses.surprisal.spans import Pieces, innermost, owners, touched
+from sonde.lenses.surprisal.observe import Pieces, innermost, owners, touched
 
 TEXT = st.text(st.sampled_from("ab \n\té　\ufeff😀"), min_size=1, max_size=20)
 

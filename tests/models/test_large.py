@@ -23,11 +23,11 @@ from safetensors.torch import load_file, save_file
 
 import sonde
 from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.capture.attention_backend import how_read
 from sonde.capture.forward import observe
 from sonde.capture.preparing import prepare
 from sonde.capture.requests import AttentionRows, HiddenStates, Masked, Pass, Plain, TokenScores
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.trial import how_read
 from sonde.corpora import Item, item_id
 from sonde.models import (
     LoadedModel,

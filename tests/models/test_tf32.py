@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from sonde.base.errors import UsageError
+from sonde.capture.attention_backend import how_read
 from sonde.capture.forward import observe_lenses
 from sonde.capture.preparing import prepare
 from sonde.capture.requests import Pass, Plain, TokenScores
-from sonde.capture.trial import how_read
 from sonde.corpora import Item
 from sonde.models import ModelSpec, load_model, settle
 from tests.posing import posing

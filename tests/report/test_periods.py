@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.report.synthetic import Source, dims, rewrite_summary, write_run
 
-from sonde.lenses.surprisal.headline import headline
+from sonde.lenses.surprisal import headline
 from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS
 from sonde.results.scores import Score, scores_frame

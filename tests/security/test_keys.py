@@ -13,7 +13,7 @@ from sonde.base.secrets import without_secrets
 from sonde.cli.app import app
 from sonde.cli.errors import ended
 from sonde.corpora import Intake, read_files
-from sonde.lenses.prompting.options import PromptingOptions
+from sonde.lenses.prompting.replies import PromptingOptions
 from sonde.store.rundir import RunDirectory
 
 KEY = "hf_0123456789secret"

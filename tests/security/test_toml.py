@@ -20,7 +20,7 @@ from sonde.experiments._experiment import load_experiment
 from sonde.experiments.arguments import from_arguments
 from sonde.lenses import LENSES, typed_options
 from sonde.report.requirements import read_requirements
-from sonde.training.recipe import read_recipe
+from sonde.training.pretrain.recipe import read_recipe
 from tests.experiments.test_json import COMMANDS
 
 READERS: Mapping[str, Callable[[Path], object]] = {

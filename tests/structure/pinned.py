@@ -90,9 +90,9 @@ from sonde.results.scores import SCORES_COLUMNS
 from sonde.store.rundir import RunDirectory, label_path
 from sonde.tasks import TASKS, Task, build, build_pairs
 from sonde.tasks._examples import Example, example_table
-from sonde.training.checkpoints import _belongings
-from sonde.training.optimiser import OptimiserConfig
-from sonde.training.recipe import (
+from sonde.training.pretrain.checkpoints import _belongings
+from sonde.training.pretrain.optimiser import OptimiserConfig
+from sonde.training.pretrain.recipe import (
     CorpusConfig,
     DataConfig,
     EvaluationConfig,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sonde.training import pretrain
+from sonde.training.pretrain import pretrain
 
 
 @pytest.fixture

@@ -21,13 +21,13 @@ from tests.training.test_finetuning import WORDS, KilledError, save, split
 
 from sonde.base.errors import InputError, UsageError
 from sonde.models import ModelSpec, load_model
-from sonde.training.baselines import word2vec
+from sonde.training.baselines import vectors
+from sonde.training.baselines.models import FACTS, tune_baseline
 from sonde.training.baselines.recipe import BASELINES, LSTM_POINTER, PROGRAM, WORD2VEC, Sizes
-from sonde.training.baselines.tune import FACTS, tune_baseline
 from sonde.training.baselines.vectors import Unlabelled
-from sonde.training.finetuning.data import Data, Sample
-from sonde.training.finetuning.recipe import FineTuning
-from sonde.training.finetuning.tune import tune
+from sonde.training.finetune.data import Data, Sample
+from sonde.training.finetune.recipe import FineTuning
+from sonde.training.finetune.tune import tune
 
 SIZES = Sizes(embedding=32, lstm_layers=1, lstm_width=32, transformer_width=32, transformer_layers=2)
 RECIPE = FineTuning(length=32, epochs=6, batch=16, rates=(5e-3,), patience=6)
@@ -147,7 +147,7 @@ def gensim_by_hand(data: Data, name: str, seed: int) -> Word2Vec:
 def test_the_table_holds_what_gensim_learned_on_the_same_texts(
     name: str, spec: ModelSpec, few: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(word2vec, "derive_seed", lambda *_: 11)
+    monkeypatch.setattr(vectors, "derive_seed", lambda *_: 11)
     # At so small a rate no weight of this size moves in single precision.
     still = dataclasses.replace(RECIPE, epochs=1, rates=(1e-30,))
     tuned = tune_baseline(name, spec, few, still, SIZES, tmp_path)

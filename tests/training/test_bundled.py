@@ -20,10 +20,9 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMa
 from sonde.base.fingerprint import hash_text
 from sonde.corpora import Intake, item_id, read_files, reserved
 from sonde.corpora._items import items_of
-from sonde.training.copies import THRESHOLD
-from sonde.training.documents import permitted
-from sonde.training.export import LARGEST
-from sonde.training.recipe import read_recipe
+from sonde.training.pretrain.documents import THRESHOLD, permitted
+from sonde.training.pretrain.export import LARGEST
+from sonde.training.pretrain.recipe import read_recipe
 
 BUNDLED = Path(str(files("sonde.models"))) / "bundled"
 FOLDERS = sorted(path.parent for path in BUNDLED.glob("*/config.json"))

@@ -5,7 +5,7 @@ import pytest
 
 from sonde.base.fingerprint import hash_text
 from sonde.corpora import duplicate_tokens
-from sonde.training.copies import near_copies
+from sonde.training.pretrain.documents import near_copies
 
 WORDS = [f"name{number}" for number in range(60)]
 

@@ -5,8 +5,14 @@ from tests.training.recipes import silent
 
 from sonde.base.errors import InputError
 from sonde.corpora import Intake, item_id, reserved
-from sonde.training.documents import HeldOut, choose_documents, looks_written, permitted, reserved_files
-from sonde.training.recipe import CorpusConfig, DataConfig
+from sonde.training.pretrain.documents import (
+    HeldOut,
+    choose_documents,
+    looks_written,
+    permitted,
+    reserved_files,
+)
+from sonde.training.pretrain.recipe import CorpusConfig, DataConfig
 
 HELD_OUT = '''
 def measured(self, samples, weights, origin, scale, limit, verbose=False):

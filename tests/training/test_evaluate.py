@@ -14,7 +14,7 @@ from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausa
 from sonde.base.errors import InputError
 from sonde.corpora import reserved
 from sonde.corpora._ngram import NGram
-from sonde.training.evaluate import (
+from sonde.training.pretrain.evaluate import (
     Figures,
     document_nats,
     evaluate_decoder,
@@ -23,9 +23,9 @@ from sonde.training.evaluate import (
     windows,
     xz_bits_per_byte,
 )
-from sonde.training.pretrain import by_language
-from sonde.training.recipe import read_recipe
-from sonde.training.vocabulary import learn_vocabulary
+from sonde.training.pretrain.pretrain import by_language
+from sonde.training.pretrain.recipe import read_recipe
+from sonde.training.pretrain.vocabulary import learn_vocabulary
 
 
 @pytest.fixture

@@ -27,13 +27,12 @@ from transformers import (
 
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.models import LoadedModel, ModelSpec, load_model
-from sonde.training.finetuning import checkpoint
-from sonde.training.finetuning.batches import Batch, collate, order
-from sonde.training.finetuning.data import FIRST, SECOND, Data, Encoded, Sample, read_all, reader_of
-from sonde.training.finetuning.fit import CHECKPOINT, rate_factor
-from sonde.training.finetuning.model import LoadedBody, headed
-from sonde.training.finetuning.recipe import FineTuning
-from sonde.training.finetuning.tune import tune
+from sonde.training.finetune import checkpoint
+from sonde.training.finetune.batches import Batch, collate, order
+from sonde.training.finetune.data import FIRST, SECOND, Data, Encoded, Sample, read_all, reader_of
+from sonde.training.finetune.model import LoadedBody, headed
+from sonde.training.finetune.recipe import FineTuning
+from sonde.training.finetune.tune import CHECKPOINT, rate_factor, tune
 
 WORDS = ["<pad>", "<s>", "</s>", "<mask>", "<unk>", *"abcdefghijklmnopqrstuvwxyz", *"=+-()"]
 SMALL = {

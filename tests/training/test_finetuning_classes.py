@@ -15,13 +15,12 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from sonde.base.errors import InputError
 from sonde.models import ModelSpec, describe, load_model
-from sonde.training.finetuning.batches import collate
-from sonde.training.finetuning.data import FIRST, Data, Encoded, Sample
-from sonde.training.finetuning.heads import ClassHead, TokenHead
-from sonde.training.finetuning.model import class_weights
-from sonde.training.finetuning.pointing import places
-from sonde.training.finetuning.recipe import ATTENTION, BALANCED, MAX
-from sonde.training.finetuning.tune import tune
+from sonde.training.finetune.batches import collate
+from sonde.training.finetune.data import FIRST, Data, Encoded, Sample
+from sonde.training.finetune.model import ClassHead, TokenHead, class_weights
+from sonde.training.finetune.pointing import places
+from sonde.training.finetune.recipe import ATTENTION, BALANCED, MAX
+from sonde.training.finetune.tune import tune
 
 __all__ = ["pattern", "specs"]
 """Fixtures that are shared with the tests of training."""

@@ -7,13 +7,12 @@ import pytest
 import torch
 from sklearn.metrics import log_loss
 
-from sonde.training.finetuning.answers import answer
-from sonde.training.finetuning.batches import Batch, collate
-from sonde.training.finetuning.checkpoint import Epoch, TrainingState
-from sonde.training.finetuning.data import FIRST, SECOND, Encoded
-from sonde.training.finetuning.heads import ClassHead, PointerHead
-from sonde.training.finetuning.model import HeadedModel
-from sonde.training.finetuning.recipe import FineTuning
+from sonde.training.finetune.batches import Batch, collate
+from sonde.training.finetune.checkpoint import Epoch, TrainingState
+from sonde.training.finetune.data import FIRST, SECOND, Encoded
+from sonde.training.finetune.model import ClassHead, HeadedModel, PointerHead
+from sonde.training.finetune.predict import answer
+from sonde.training.finetune.recipe import FineTuning
 
 WIDTH = 6
 OVER = {"mean": np.mean, "max": np.max}

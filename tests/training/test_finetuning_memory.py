@@ -12,8 +12,8 @@ from transformers import AutoModel, LlamaConfig
 
 from sonde.cli.plan import _training
 from sonde.models import ModelSpec
-from sonde.training.finetuning.memory import training_memory
-from sonde.training.finetuning.recipe import BFLOAT16, FineTuning
+from sonde.training.finetune.memory import training_memory
+from sonde.training.finetune.recipe import BFLOAT16, FineTuning
 
 LORA = FineTuning(lora_rank=16, weights=BFLOAT16)
 

@@ -12,13 +12,12 @@ import torch
 from tests.training.test_finetuning import encode_all, save
 
 from sonde.models import load_model
-from sonde.training.finetuning.answers import answer
-from sonde.training.finetuning.batches import Batch, collate
-from sonde.training.finetuning.data import Data, Encoded, Sample
-from sonde.training.finetuning.heads import PointerHead
-from sonde.training.finetuning.model import headed
-from sonde.training.finetuning.recipe import FineTuning
-from sonde.training.finetuning.tune import tune
+from sonde.training.finetune.batches import Batch, collate
+from sonde.training.finetune.data import Data, Encoded, Sample
+from sonde.training.finetune.model import PointerHead, headed
+from sonde.training.finetune.predict import answer
+from sonde.training.finetune.recipe import FineTuning
+from sonde.training.finetune.tune import tune
 
 RECIPE = FineTuning(length=12, dropout=0.0)
 

@@ -22,13 +22,11 @@ from transformers import AutoModelForSequenceClassification, Trainer, TrainingAr
 
 from sonde.base.errors import UsageError
 from sonde.models import ModelSpec, load_model
-from sonde.training.finetuning.batches import order
-from sonde.training.finetuning.data import Data, read_all, reader_of
-from sonde.training.finetuning.fit import CHECKPOINT, rate_factor
-from sonde.training.finetuning.heads import OwnHead
-from sonde.training.finetuning.model import headed
-from sonde.training.finetuning.recipe import BFLOAT16
-from sonde.training.finetuning.tune import tune
+from sonde.training.finetune.batches import order
+from sonde.training.finetune.data import Data, read_all, reader_of
+from sonde.training.finetune.model import OwnHead, headed
+from sonde.training.finetune.recipe import BFLOAT16
+from sonde.training.finetune.tune import CHECKPOINT, rate_factor, tune
 
 __all__ = ["pattern", "specs"]
 

@@ -3,8 +3,8 @@ import torch
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from sonde.training import objectives
-from sonde.training.objectives import causal_loss, hide, projected_cross_entropy
+from sonde.training.pretrain import objectives
+from sonde.training.pretrain.objectives import causal_loss, hide, projected_cross_entropy
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 512])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from sonde.training.optimiser import MuonAdamW, OptimiserConfig, orthogonalise, split_parameters
+from sonde.training.pretrain.optimiser import MuonAdamW, OptimiserConfig, orthogonalise, split_parameters
 
 
 @pytest.fixture

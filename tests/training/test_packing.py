@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from tests.training.recipes import silent
 
 from sonde.base.errors import StoreError
-from sonde.training.blocks import BlockDataset, BlockOrder, block_count, block_start
-from sonde.training.packing import prepare
-from sonde.training.recipe import Recipe, read_recipe
-from sonde.training.vocabulary import BOS, EOS, MASK, SPECIALS
+from sonde.training.pretrain.blocks import BlockDataset, BlockOrder, block_count, block_start
+from sonde.training.pretrain.packing import prepare
+from sonde.training.pretrain.recipe import Recipe, read_recipe
+from sonde.training.pretrain.vocabulary import BOS, EOS, MASK, SPECIALS
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_the_stream_is_the_documents(recipe, tmp_path):
 
 def test_preparing_twice_reads_what_is_there(recipe, tmp_path, monkeypatch):
     first = prepare(recipe, tmp_path, silent)
-    monkeypatch.setattr("sonde.training.packing.choose_documents", None)
+    monkeypatch.setattr("sonde.training.pretrain.packing.choose_documents", None)
     second = prepare(recipe, tmp_path, silent)
     assert np.array_equal(first.tokens, second.tokens)
     stream = next(tmp_path.glob("data-*/tokens.bin"))

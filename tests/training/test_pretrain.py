@@ -11,14 +11,14 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokeniz
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import hash_text
 from sonde.corpora import item_id
-from sonde.training import loop
-from sonde.training import pretrain as module
-from sonde.training.blocks import BlockDataset, block_start
-from sonde.training.initial import fresh_model
-from sonde.training.loop import rate_factor, train
-from sonde.training.packing import prepare
-from sonde.training.pretrain import pretrain
-from sonde.training.recipe import TrainingConfig, read_recipe
+from sonde.training.pretrain import loop
+from sonde.training.pretrain import pretrain as module
+from sonde.training.pretrain.blocks import BlockDataset, block_start
+from sonde.training.pretrain.initial_weights import fresh_model
+from sonde.training.pretrain.loop import rate_factor, train
+from sonde.training.pretrain.packing import prepare
+from sonde.training.pretrain.pretrain import pretrain
+from sonde.training.pretrain.recipe import TrainingConfig, read_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -8,11 +8,11 @@ from tests.training.recipes import change, silent
 from torch._inductor import config
 
 from sonde.base.errors import InputError
-from sonde.training.export import samples_of
-from sonde.training.loop import train
-from sonde.training.packing import prepare
-from sonde.training.pretrain import pretrain
-from sonde.training.recipe import read_recipe
+from sonde.training.pretrain.export import samples_of
+from sonde.training.pretrain.loop import train
+from sonde.training.pretrain.packing import prepare
+from sonde.training.pretrain.pretrain import pretrain
+from sonde.training.pretrain.recipe import read_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

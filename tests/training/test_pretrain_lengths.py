@@ -7,10 +7,9 @@ from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, AutoToke
 
 from sonde.base.errors import InputError, UsageError
 from sonde.models import ModelSpec, describe
-from sonde.training.initial import fresh_model
-from sonde.training.positions import fill_positions, position_tables, tile
-from sonde.training.pretrain import pretrain
-from sonde.training.recipe import read_recipe
+from sonde.training.pretrain.initial_weights import fill_positions, fresh_model, position_tables, tile
+from sonde.training.pretrain.pretrain import pretrain
+from sonde.training.pretrain.recipe import read_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

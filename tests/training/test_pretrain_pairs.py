@@ -23,12 +23,12 @@ from sonde.base.errors import InputError
 from sonde.languages import facet_of
 from sonde.languages._program import Program
 from sonde.models import ModelSpec, load_model
-from sonde.training.objectives import hide_some, pair_losses
-from sonde.training.packing import break_offsets, line_starts, prepare
-from sonde.training.pairs import DocumentLines, PairDataset, SentencePair, all_pairs, document_pairs
-from sonde.training.pretrain import pretrain
-from sonde.training.recipe import PairsConfig, read_recipe
-from sonde.training.vocabulary import BOS, EOS, MASK, PAD, SPECIALS
+from sonde.training.pretrain.blocks import DocumentLines, PairDataset, SentencePair, all_pairs, document_pairs
+from sonde.training.pretrain.objectives import hide_some, pair_losses
+from sonde.training.pretrain.packing import break_offsets, line_starts, prepare
+from sonde.training.pretrain.pretrain import pretrain
+from sonde.training.pretrain.recipe import PairsConfig, read_recipe
+from sonde.training.pretrain.vocabulary import BOS, EOS, MASK, PAD, SPECIALS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -284,7 +284,7 @@ def test_a_bert_is_made_that_every_lens_can_read(pairs_path, corpus):
 def test_pairs_are_prepared_once(pairs_path, tmp_path, monkeypatch):
     recipe = read_recipe(pairs_path)
     first = prepare(recipe, tmp_path / "data", silent)
-    monkeypatch.setattr("sonde.training.packing.all_pairs", None)
+    monkeypatch.setattr("sonde.training.pretrain.packing.all_pairs", None)
     again = prepare(recipe, tmp_path / "data", silent)
     assert first.pairs is not None
     assert again.pairs is not None

@@ -16,13 +16,13 @@ from safetensors.torch import load_file
 from tests.training.recipes import change, silent
 
 from sonde.base.errors import InputError, StoreError
-from sonde.training import pretrain as module
-from sonde.training.checkpoints import last_whole
-from sonde.training.export import samples_of
-from sonde.training.loop import train
-from sonde.training.packing import prepare
-from sonde.training.pretrain import pretrain
-from sonde.training.recipe import read_recipe
+from sonde.training.pretrain import pretrain as module
+from sonde.training.pretrain.checkpoints import last_whole
+from sonde.training.pretrain.export import samples_of
+from sonde.training.pretrain.loop import train
+from sonde.training.pretrain.packing import prepare
+from sonde.training.pretrain.pretrain import pretrain
+from sonde.training.pretrain.recipe import read_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

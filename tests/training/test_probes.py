@@ -14,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 
 from sonde.base.errors import InputError
 from sonde.training.probes.linear import probe_layers, probe_unchecked
-from sonde.training.probes.parts import Parts
 from sonde.training.probes.softmax import Features, SoftmaxLoss, along, fit_softmax
+from sonde.training.probes.splits import Parts
 
 LAYERS, ITEMS, WIDTH = 4, 900, 24
 SPLIT = np.array(["train", "train", "train", "valid", "test"])[np.arange(ITEMS) % 5]

@@ -11,11 +11,10 @@ from sklearn.preprocessing import StandardScaler
 from sonde.base.errors import InputError
 from sonde.papers.inspect.adam import _adam, adam_layers
 from sonde.training.probes.adam import mlp_layers
-from sonde.training.probes.codelength import online_codelength
-from sonde.training.probes.control import control_labels, parts_within_types
-from sonde.training.probes.linear import probe_layers, probe_unchecked
-from sonde.training.probes.parts import Parts
+from sonde.training.probes.controls import control_labels, parts_within_types
+from sonde.training.probes.linear import online_codelength, probe_layers, probe_unchecked
 from sonde.training.probes.ridge import regress_layers, without_length
+from sonde.training.probes.splits import Parts
 
 ITEMS, WIDTH = 600, 12
 PARTS = Parts.of(np.array(["train", "train", "train", "valid", "test"])[np.arange(ITEMS) % 5].tolist())

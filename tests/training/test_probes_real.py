@@ -17,7 +17,7 @@ from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec, load_model
 from sonde.tasks import TASKS
 from sonde.training.probes.linear import probe_layers
-from sonde.training.probes.parts import Parts
+from sonde.training.probes.splits import Parts
 
 pytestmark = pytest.mark.slow
 

@@ -14,8 +14,7 @@ from sonde.base.errors import InputError
 from sonde.corpora import Intake, read_files
 from sonde.languages import LANGUAGES, facet_of
 from sonde.languages._program import JOINT, NEWLINE, Program, program_tokens, whole_tokens
-from sonde.training.program_vocabulary import learn_program_vocabulary
-from sonde.training.vocabulary import with_template
+from sonde.training.pretrain.vocabulary import learn_program_vocabulary, with_template
 
 PY = facet_of("python", "program", Program)
 JV = facet_of("java", "program", Program)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
-from sonde.training.recipe import read_recipe
+from sonde.training.pretrain.recipe import read_recipe
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 

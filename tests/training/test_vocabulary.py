@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from sonde.base.errors import InputError
-from sonde.training.vocabulary import (
+from sonde.training.pretrain.vocabulary import (
     BOS,
     EOS,
     SPECIALS,

@@ -245,7 +245,7 @@ def memory_of(jobs: Iterable[TrainJob]) -> tuple[Mapping[str, Any], ...]:
         jobs: Trainings; those of models count, baselines are small.
     """
     from sonde.models import settle
-    from sonde.training.finetuning.memory import training_memory
+    from sonde.training.finetune.memory import training_memory
     from sonde.training.precision import in_bfloat16
 
     found: dict[tuple[Any, ...], Mapping[str, Any]] = {}

@@ -16,7 +16,7 @@ from sonde.base.errors import InputError, StoreError, UnknownNameError, UsageErr
 from sonde.experiments import Experiment, Progress
 from sonde.experiments.plan import group_prefix
 from sonde.lenses import LensSettings
-from sonde.lenses.probe.states import LayerStates, ProbedExamples
+from sonde.lenses.probe.data import LayerStates, ProbedExamples
 from sonde.models import FAMILIES, split_family
 from sonde.report import ModelInfo, RunData
 from sonde.results.columns import scan_files

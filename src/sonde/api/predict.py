@@ -28,9 +28,10 @@ from sonde.capture.settings import CaptureOptions
 from sonde.experiments.plan import group_prefix
 from sonde.languages import facet_of, has_facet, parses
 from sonde.languages._bugs import Bugs
-from sonde.lenses._states import pack, subwords_of, unpack
+from sonde.lenses.engine.observations import pack, subwords_of, unpack
 from sonde.lenses.finetune.options import LENS
-from sonde.lenses.probe.data import Examples, poolings_of
+from sonde.lenses.probe.data import poolings_of
+from sonde.lenses.probe.examples import Examples
 from sonde.lenses.probe.fit import BEST
 from sonde.lenses.probe.options import trained_on
 from sonde.models import load_model, resolve_revision, settle, spec_of
@@ -43,9 +44,9 @@ from sonde.results.scores import Score
 from sonde.store.rundir import RunDirectory
 from sonde.tasks import TASKS
 from sonde.tasks._bugs import CORRECT, BugTask, Edit
-from sonde.training.finetuning.saved import FACTS, NOTHING, FineTuned, Told
+from sonde.training.finetune.saved import FACTS, NOTHING, FineTuned, Told
 from sonde.training.probes.linear import probe_unchecked
-from sonde.training.probes.parts import Parts
+from sonde.training.probes.splits import Parts
 
 _MOST = 256
 """Edits of a function that are tried."""

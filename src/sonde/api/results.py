@@ -18,7 +18,7 @@ from sonde.api.predictions import Predictions
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.experiments.arguments import Place
 from sonde.experiments.headline import headline
-from sonde.lenses.probe.states import LayerStates
+from sonde.lenses.probe.data import LayerStates
 from sonde.report import (
     PLOTS,
     Chart,

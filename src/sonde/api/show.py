@@ -36,9 +36,9 @@ from sonde.languages import has_facet
 from sonde.languages._relations import Words
 from sonde.languages._text import blank
 from sonde.lenses import LensSettings
-from sonde.lenses._words import put_together, whole_words, word_by_word
-from sonde.lenses.attention.words import FACET, Edges, read_item, subwords_of
-from sonde.lenses.surprisal.objective import objective_for
+from sonde.lenses.attention.edges import FACET, Edges, read_item, subwords_of
+from sonde.lenses.engine.observations import put_together, whole_words, word_by_word
+from sonde.lenses.surprisal.options import objective_for
 from sonde.models import describe, load_model, seen_items, settle, spec_of
 from sonde.report import page_of_function
 from sonde.report.explorer import ONE, read_slug
@@ -161,7 +161,7 @@ def _chosen(file: Path, function: str | None) -> tuple[NewFunction, tuple[str, .
 def _read(loaded: LoadedModel, chosen: NewFunction, name: str) -> Read:
     from sonde.alignment import surfaces
     from sonde.capture import observe_lenses, prepare
-    from sonde.capture.trial import unread
+    from sonde.capture.attention_backend import unread
 
     (prepared,) = prepare(loaded, [chosen.item])
     words, edges, without = _related(loaded, prepared)

@@ -21,7 +21,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sonde.capture.interventions import Affine, Change, Put
-from sonde.capture.layers import LayerScores
 from sonde.capture.requests import (
     Answer,
     AnswerRanks,
@@ -30,6 +29,7 @@ from sonde.capture.requests import (
     HeadOutputs,
     HiddenStates,
     ItemCapture,
+    LayerScores,
     Masked,
     Pass,
     Plain,

@@ -1,7 +1,7 @@
 """Chosen rows of the attention matrices of one forward, in float32 whatever the precision of the model.
 
 Transformers calls a registered attention function with the queries, keys and mask of each layer. There are
-three ways to read it (`sonde.capture.trial` finds the one that a model allows):
+three ways to read it (`sonde.capture.attention_backend` finds the one that a model allows):
 
 - `FUSED`: ours returns what PyTorch's fused attention returns and computes the softmax of the rows asked for
   on the side, so that a whole matrix is never stored. Only where nothing but scale, mask and position bias

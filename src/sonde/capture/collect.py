@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from sonde.capture.layers import ScoredLayers
-from sonde.capture.requests import ScoredAnswers, ScoredSubwords, WordRanks
-from sonde.capture.row import Row
-from sonde.capture.union import MergedRequests, UnitedCapture
+from sonde.capture.merge_requests import MergedRequests, UnitedCapture
+from sonde.capture.requests import ScoredAnswers, ScoredLayers, ScoredSubwords, WordRanks
+from sonde.capture.windows import Row
 from sonde.models import SpecialTokens
 
 

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from sonde.base.errors import CaptureError, InputError
 from sonde.capture.interventions import Affine, Change
-from sonde.capture.row import Row
-from sonde.capture.transfer import Sent, Upload
+from sonde.capture.tensors import Sent, Upload
+from sonde.capture.windows import Row
 from sonde.models import FAMILIES, LoadedModel
 from sonde.models._sites import ModelSide
 

@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.base.errors import CaptureError, not_finite
-from sonde.capture.answers import AnswerBoard
-from sonde.capture.attention import Recording
-from sonde.capture.batches import pad
-from sonde.capture.collect import Finish, RowResult, head_segments, segments
-from sonde.capture.depth import LayerReader
-from sonde.capture.fitting import fit_of, work_of
+from sonde.base.errors import CaptureError, SondeError, not_finite
+from sonde.capture.attention import SIDES, AttentionReader, Recording, RowReader
+from sonde.capture.attention_backend import recording
+from sonde.capture.caches import (
+    Bundle,
+    LayerStates,
+    Resumed,
+    SharedPrefixes,
+    keeping,
+    resumes,
+    shares,
+    skipping,
+    with_states,
+)
+from sonde.capture.collect import Finish, RowResult, head_segments, queries, segments
 from sonde.capture.hooks import BatchChanges, HeadReader, Hooks, reading_side
-from sonde.capture.reading import Readers
-from sonde.capture.requests import Prepared
-from sonde.capture.resuming import Bundle, LayerStates, Resumed, keeping, resumes, skipping, with_states
-from sonde.capture.row import Row, of_one_length
-from sonde.capture.scoring import PositionScoring, ranking
+from sonde.capture.logit_lens import LayerReader
+from sonde.capture.merge_requests import Input, MergedRequests
+from sonde.capture.requests import Prepared, WordLookups, WordRanks
+from sonde.capture.scoring import AnswerBoard, PositionScoring, ranking
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.sharing import SharedPrefixes, shares
-from sonde.capture.states import PooledStates
+from sonde.capture.states import PooledStates, chosen
 from sonde.capture.tensors import (
     BatchTokens,
+    Download,
+    Fetched,
+    Sent,
+    Upload,
     at_places,
     decoding,
     mask_of,
@@ -38,20 +49,220 @@ from sonde.capture.tensors import (
     refuse_broken,
     refuse_broken_states,
 )
-from sonde.capture.transfer import Download, Sent, Upload
-from sonde.capture.trial import recording
-from sonde.capture.union import Input, MergedRequests
-from sonde.capture.unread import UnreadError, if_it_reads, reading_errors
+from sonde.capture.windows import Row, of_one_length, pad, padded
+from sonde.capture.word_attention import RowWords, WordReader
 from sonde.models import LoadedModel
 from sonde.models._heads import Head, body_and_head
-from sonde.models._memory import if_it_fits
+from sonde.models._memory import if_it_fits, out_of_memory
+from sonde.models._quiet import FAULTS, one_line
 from sonde.models._weights import TF32
 
+
+class Fit:
+    """Padded tokens that fit into memory, for each kind of work.
+
+    The longest rows come first, and a batch of shorter ones takes no more memory a token: a size that was too
+    large once is never tried again.
+    """
+
+    def __init__(self) -> None:
+        self._most: dict[Hashable, int] = {}
+
+    def parts(self, batch: Sequence[Row], kind: Hashable) -> list[list[Row]]:
+        """A batch in as few parts as keep to what fits, in its order; a row alone is always one."""
+        most = self._most.get(kind)
+        if most is None or padded(batch) <= most:
+            return [list(batch)]
+        parts: list[list[Row]] = []
+        for row in batch:
+            if parts and padded([*parts[-1], row]) <= most:
+                parts[-1].append(row)
+            else:
+                parts.append([row])
+        return parts
+
+    def lower(self, batch: Sequence[Row], kind: Hashable) -> None:
+        """Take in that a batch of several rows did not fit."""
+        self._most[kind] = padded(batch[: (len(batch) + 1) // 2])
+
+
+_fits: WeakKeyDictionary[Any, Fit] = WeakKeyDictionary()
+
+
+def fit_of(model: Any) -> Fit:
+    """What is known of a loaded model."""
+    return _fits.setdefault(model, Fit())
+
+
+def work_of(batch: Sequence[Row], wanted: Sequence[MergedRequests]) -> Hashable:
+    """What decides how much memory a token of a batch takes, given what is wanted of its rows."""
+    held = any(one.pooling or one.head_spans or one.depth for one in wanted)
+    return batch[0].written is None, held, any(one.looks for one in wanted)
+
+
+Result = TypeVar("Result")
+
+
+class UnreadError(Exception):
+    """A model's own code failed on what it was given."""
+
+    def apart(self, batch: Sequence[Row], unread: dict[int, str]) -> list[list[Row]]:
+        """The rows of a batch one by one, the first last; of a single row, its input is noted as unread."""
+        if len(batch) > 1:
+            return [[row] for row in reversed(batch)]
+        unread.setdefault(batch[0].source, str(self))
+        return []
+
+
+def if_it_reads(work: Callable[[], Result]) -> Result | None:
+    """What some work gives; None where the model's own code failed."""
+    try:
+        return work()
+    except UnreadError:
+        return None
+
+
+@contextmanager
+def reading_errors() -> Generator[None]:
+    """Turn what a model's own code raises into an `UnreadError`, but for memory that ran out.
+
+    Raises:
+        UnreadError: It raised something.
+    """
+    try:
+        yield
+    except FAULTS as error:
+        if isinstance(error, SondeError) or out_of_memory(error):
+            raise
+        raise UnreadError(one_line(error)) from error
+
+
+class Readers:
+    """All that reads one batch.
+
+    Args:
+        batch: The rows.
+        wanted: What is asked of each.
+        kind: Kind of the model.
+        upload: Takes what is needed where the model is.
+
+    Attributes:
+        rows: Reads chosen rows, once the upload was sent; None where no row is asked for.
+        words: Read ranks of words, each those of one lookup a row: the first that a row is asked for, the
+            second, and so on.
+    """
+
+    def __init__(
+        self, batch: Sequence[Row], wanted: Sequence[MergedRequests], kind: str, upload: Upload
+    ) -> None:
+        self.rows: RowReader | None = None
+        self._side = "encoder" if kind == "encoder-decoder" else kind
+        self._columns: Sent | None = None
+        self._layers: dict[int, Fetched] = {}
+        columns = [
+            np.array([column for _, column in queries(row, one)], dtype=np.int64)
+            for row, one in zip(batch, wanted, strict=True)
+        ]
+        if any(len(one) for one in columns):
+            self._columns = upload.add(pad(columns, 0))
+        self.words: list[WordReader] = []
+        self._places: list[int] = []
+        sides = SIDES if kind == "encoder-decoder" else (kind,)
+        for place in range(max((len(one.words) for one in wanted), default=0)):
+            there = [one.words[place] if place < len(one.words) else None for one in wanted]
+            for rules in dict.fromkeys(words.rules for words in there if words is not None):
+                own = [words if words is not None and words.rules == rules else None for words in there]
+                for side in sides:
+                    asked = [
+                        None if words is None else _asked(row, words, side, kind)
+                        for row, words in zip(batch, own, strict=True)
+                    ]
+                    self.words.append(WordReader(side, asked, rules, side == "decoder", upload))
+                    self._places.append(place)
+
+    def begin(self) -> list[AttentionReader]:
+        """Every reader of the batch, once the upload was sent."""
+        if self._columns is not None:
+            self.rows = RowReader(self._side, self._columns.tensor)
+        return [*([self.rows] if self.rows is not None else []), *self.words]
+
+    def hand_in(self, download: Download, wanted: Sequence[MergedRequests], model: str) -> None:
+        """Have all that was read fetched, of chosen rows those of the layers that are asked for.
+
+        Args:
+            download: Fetches it.
+            wanted: What is asked of each row.
+            model: What to call the model.
+
+        Raises:
+            InputError: A layer that the model does not have.
+        """
+        if self.rows is not None:
+            asked = [one.row_layers for one in wanted if one.rows]
+            layers = chosen(asked, len(self.rows.layers), "attention layer", model)
+            self._layers = {layer: download.add(self.rows.layers[layer]) for layer in layers}
+        for reader in self.words:
+            reader.hand_in(download)
+
+    def attention(
+        self, batch: Sequence[Row], wanted: Sequence[MergedRequests]
+    ) -> list[Float[np.ndarray, "layer head row token"] | None]:
+        """The chosen rows of each row of the batch, once they were fetched."""
+        found: list[Float[np.ndarray, "layer head row token"] | None] = []
+        for index, (row, one) in enumerate(zip(batch, wanted, strict=True)):
+            read = len(queries(row, one)) if self._layers else 0
+            asked = self._layers if one.row_layers is None else one.row_layers
+            rows = [self._layers[layer].array[index, :, :read, : len(row.tokens)] for layer in asked if read]
+            found.append(np.stack(rows) if rows else None)
+        return found
+
+    def ranks(self, where: str) -> list[tuple[Mapping[str, WordRanks], ...]]:
+        """Ranks of words of each row, for each of its lookups by side, once they were fetched.
+
+        Args:
+            where: What to call the batch if its attention is broken.
+
+        Raises:
+            CaptureError: The attention is not finite.
+        """
+        found: list[list[dict[str, WordRanks]]] = []
+        for place, reader in zip(self._places, self.words, strict=True):
+            if not reader.finite:
+                raise CaptureError(f"{where}: attention is not finite; the model is broken")
+            results = reader.results()
+            found = found or [[{} for _ in range(self._places[-1] + 1)] for _ in results]
+            for into, one in zip(found, results, strict=True):
+                if one is not None:
+                    into[place][reader.side] = one
+        return [tuple(one) for one in found]
+
+
+def _asked(row: Row, words: WordLookups, side: str, kind: str) -> RowWords:
+    # The decoder of an encoder-decoder reads its start token and then the item.
+    starts = {"encoder": -row.origin, "decoder": 1 if kind == "encoder-decoder" else -row.origin, "cross": 1}
+    query = starts[side]
+    key = starts["encoder"] if side == "cross" else query
+    lookups = words.behind if side == "decoder" else words.ahead
+    # What only stands before it is seen by a decoder's word, so no separator behind the text.
+    behind = (0, 0) if side == "decoder" else (row.read_stop, len(row.tokens))
+    return RowWords(words, lookups, query, key, behind)
+
+
 _CPU_BUDGET = 1024
+
+
 _ACCELERATOR_BUDGET = 32768
+
+
 _CPU_CHUNK = 512
+
+
 _CPU_LOGITS = 1 << 25
+
+
 _ACCELERATOR_CHUNK = 2048
+
+
 _ACCELERATOR_FILL = 0.85
 
 

@@ -2,23 +2,399 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sonde.alignment import surfaces
-from sonde.alignment.vocabulary import vocabulary_of
-from sonde.capture.answers import AnswerBoard, RankedAnswers, Right, answer_board
+from sonde.alignment.vocabulary import Vocabulary, vocabulary_of
 from sonde.capture.collect import RowResult
-from sonde.capture.reducers import SCORES, SharedStates, score_answers, score_positions
+from sonde.capture.merge_requests import MergedRequests
 from sonde.capture.requests import Answer, Prepared, ScoredAnswers
-from sonde.capture.row import Row
-from sonde.capture.transfer import Download, Fetched, Upload
-from sonde.capture.union import MergedRequests
+from sonde.capture.tensors import Download, Fetched, Upload
+from sonde.capture.windows import Row
 from sonde.models import LoadedModel
 from sonde.models._heads import Head, WholeHead
+
+NEAR_TIE = 1e-4
+"""Nats within which two answers count as tied, as for ids."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Right:
+    """The ids that are right at some positions, on the device.
+
+    Attributes:
+        ids: Of each position, filled up by repetition.
+        shared: Whether the right text is one that all models compared can spell in one piece.
+    """
+
+    ids: Int[Tensor, "position spelling"]
+    shared: Bool[Tensor, " position"]
+
+    def __getitem__(self, chosen: slice) -> Right:
+        """The same of some positions."""
+        return Right(self.ids[chosen], self.shared[chosen])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankedAnswers:
+    """Ranks at some positions, on the device; ranks of 0 and NaN where there is none."""
+
+    nats: Float[Tensor, " position"]
+    rank: Int[Tensor, " position"]
+    shared_nats: Float[Tensor, " position"]
+    shared_rank: Int[Tensor, " position"]
+
+
+class Competition:
+    """Some ids of a vocabulary, and which of them spell the same text.
+
+    Args:
+        spelled: The text of each id; empty for one that spells nothing and stands for itself.
+        device: Where the logits are.
+    """
+
+    def __init__(self, spelled: Sequence[str], device: torch.device) -> None:
+        columns: dict[str, list[int]] = {}
+        for column, text in enumerate(spelled):
+            if text:
+                columns.setdefault(text, []).append(column)
+        by_size: dict[int, list[list[int]]] = {}
+        for held in columns.values():
+            if len(held) > 1:
+                by_size.setdefault(len(held), []).append(held)
+        self._together = [torch.tensor(held, device=device) for held in by_size.values()]
+
+    def rank(
+        self, logits: Float[Tensor, "position candidate"], limit: Float[Tensor, " position"]
+    ) -> Int[Tensor, " position"]:
+        """How many texts are at least as likely as a limit."""
+        limit = limit[:, None]
+        count = torch.ge(logits, limit).sum(1)
+        for together in self._together:
+            same = torch.ge(logits[:, together], limit[:, :, None])
+            count = count - same.sum((1, 2)) + same.any(2).sum(1)
+        return count
+
+
+class AnswerBoard:
+    """The vocabulary of a model, and the part of it that is ranked beside.
+
+    Args:
+        vocabulary: The vocabulary.
+        among: Texts that compete in the second ranking; None for no second ranking.
+        device: Where the logits are.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, among: frozenset[str] | None, device: torch.device) -> None:
+        self._vocabulary = vocabulary
+        self._among = among or frozenset()
+        texts = vocabulary.texts
+        shared = [number for number, text in enumerate(texts) if text in self._among]
+        self.ids = torch.tensor(shared, dtype=torch.int64, device=device)
+        place = np.zeros(len(texts), dtype=np.int64)
+        place[shared] = np.arange(len(shared))
+        self._place = torch.from_numpy(place).to(device)
+        self._all = Competition(texts, device)
+        self._shared = Competition([texts[number] for number in shared], device)
+
+    def right(
+        self, answers: Sequence[Answer | None], gold: Sequence[int]
+    ) -> tuple[Int[np.ndarray, "position spelling"], Bool[np.ndarray, " position"]]:
+        """The fields of `Right` for some positions: the gold id where no answer is asked for or known."""
+        found: list[tuple[int, ...]] = []
+        shared: list[bool] = []
+        for answer, own in zip(answers, gold, strict=True):
+            spelled: tuple[int, ...] = ()
+            if answer is not None:
+                spelled = self._vocabulary.right(
+                    answer.text, word_start=answer.word_start, initial=answer.initial
+                )
+            found.append(spelled or (own,))
+            shared.append(answer is not None and bool(spelled) and answer.text in self._among)
+        width = max(map(len, found), default=1)
+        filled = [ids + ids[:1] * (width - len(ids)) for ids in found]
+        return np.array(filled, dtype=np.int64).reshape(-1, width), np.array(shared, dtype=np.bool_)
+
+    def rank(
+        self,
+        logits: Float[Tensor, "position vocab"],
+        log_total: Float[Tensor, " position"],
+        right: Right,
+    ) -> RankedAnswers:
+        """Both rankings, from logits over the whole vocabulary.
+
+        Args:
+            logits: Less any number a position.
+            log_total: Logarithm of the sum of their exponentials.
+            right: What is right.
+        """
+        own = logits.gather(1, right.ids).amax(1)
+        shared = self._rank_shared(logits.index_select(1, self.ids), own, right) if len(self.ids) else None
+        rank = self._all.rank(logits, own - NEAR_TIE)
+        nats, places = shared or _nothing(own)
+        return RankedAnswers(log_total - own, rank, nats, places)
+
+    def rank_shared(self, logits: Float[Tensor, "position candidate"], right: Right) -> RankedAnswers:
+        """The second ranking alone, from logits over its ids alone."""
+        place = self._place[right.ids]
+        own = logits.gather(1, place).amax(1)
+        nats, rank = self._rank_shared(logits, own, right)
+        whole_nats, whole_rank = _nothing(own)
+        return RankedAnswers(whole_nats, whole_rank, nats, rank)
+
+    def _rank_shared(
+        self, logits: Float[Tensor, "position candidate"], own: Float[Tensor, " position"], right: Right
+    ) -> tuple[Float[Tensor, " position"], Int[Tensor, " position"]]:
+        nats = (logits.logsumexp(1) - own).masked_fill(~right.shared, torch.nan)
+        return nats, self._shared.rank(logits, own - NEAR_TIE).masked_fill(~right.shared, 0)
+
+
+def joined(parts: Sequence[RankedAnswers]) -> RankedAnswers:
+    """The ranks of some positions, then of others."""
+    return RankedAnswers(
+        *(torch.cat([getattr(part, one.name) for part in parts]) for one in fields(RankedAnswers))
+    )
+
+
+def _nothing(like: Float[Tensor, " position"]) -> tuple[Float[Tensor, " position"], Int[Tensor, " position"]]:
+    return torch.full_like(like, torch.nan), torch.zeros_like(like, dtype=torch.int64)
+
+
+@lru_cache(maxsize=4)
+def answer_board(vocabulary: Vocabulary, among: frozenset[str] | None, device: torch.device) -> AnswerBoard:
+    """The board of a vocabulary, made once."""
+    return AnswerBoard(vocabulary, among, device)
+
+
+SCORES: Sequence[str] = ("nats", "rank", "entropy", "top_ids", "top_nats")
+"""What is kept of every scored position."""
+
+
+_BLOCK = 64
+
+
+_CPU_ROWS = 128
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PositionScores:
+    """Scores at chosen positions, on the device.
+
+    Attributes:
+        nats: Negative natural log-probability of the gold id.
+        rank: Candidates at least as likely as the gold id within `NEAR_TIE`, itself included; 1 is the best.
+        entropy: Entropy of the distribution in nats.
+        top_ids: The likeliest ids, best first.
+        top_nats: Their negative log-probabilities.
+        answers: Ranks of texts, where they are asked for.
+    """
+
+    nats: Float[Tensor, " position"]
+    rank: Int[Tensor, " position"]
+    entropy: Float[Tensor, " position"]
+    top_ids: Int[Tensor, "position top_k"]
+    top_nats: Float[Tensor, "position top_k"]
+    answers: RankedAnswers | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedStates:
+    """The state of each position, ascending, where positions share some.
+
+    Attributes:
+        here: On the processor, which cuts positions into chunks by it.
+        there: Where the states are.
+    """
+
+    here: Int[np.ndarray, " position"]
+    there: Int[Tensor, " position"]
+
+
+def score_positions(
+    states: Float[Tensor, "state d_model"],
+    head: Callable[[Tensor], Tensor],
+    gold: Int[Tensor, " position"],
+    *,
+    top_k: int,
+    chunk: int,
+    source: SharedStates | None = None,
+    board: AnswerBoard | None = None,
+    right: Right | None = None,
+) -> PositionScores:
+    """Score gold ids from hidden states.
+
+    Args:
+        states: Last hidden states, each projected once.
+        head: From states to logits over the vocabulary.
+        gold: The id that stands at (masked) or after (causal) each position.
+        top_k: How many alternatives to keep; at most the vocabulary.
+        chunk: States whose logits exist at the same time.
+        source: The state of each position; None where each has its own.
+        board: Ranks the texts in ``right``.
+        right: What is right at each position.
+    """
+    parts: list[PositionScores] = []
+    begin = 0
+    # Even chunks, since a matrix of one to three rows is multiplied by other code, which rounds otherwise.
+    for some in states.tensor_split(max(1, -(-len(states) // chunk))):
+        # By a function, so that one chunk's logits are let go before the next one's are made.
+        parts += _parts(head(some), begin, gold, top_k, source, board, right)
+        begin += len(some)
+    answers = [part.answers for part in parts if part.answers is not None]
+    together = (torch.cat([getattr(part, name) for part in parts]) for name in SCORES)
+    return PositionScores(*together, answers=joined(answers) if answers else None)
+
+
+def _parts(
+    chunk: Float[Tensor, "some vocab"],
+    begin: int,
+    gold: Int[Tensor, " position"],
+    top_k: int,
+    source: SharedStates | None,
+    board: AnswerBoard | None,
+    right: Right | None,
+) -> Iterator[PositionScores]:
+    """Reduce the logits of the states from ``begin`` on."""
+    at = begin
+    for logits in chunk.split(_CPU_ROWS if chunk.device.type == "cpu" else len(chunk)):
+        beyond = at + len(logits)
+        here, own = slice(at, beyond), None
+        if source is not None:
+            here = slice(*np.searchsorted(source.here, [at, beyond]).tolist())
+            own = source.there[here] - at
+        ranked = (board, right[here]) if board is not None and right is not None else None
+        yield score_logits(logits, gold[here], top_k, own, ranked)
+        at = beyond
+
+
+def score_answers(
+    states: Float[Tensor, "position d_model"],
+    head: Callable[[Tensor], Tensor],
+    board: AnswerBoard,
+    right: Right,
+    chunk: int,
+) -> RankedAnswers:
+    """Rank the texts of the second ranking alone, from a head that gives the logits of their ids alone."""
+    return joined(
+        [
+            board.rank_shared(head(states[at : at + chunk]).float(), right[at : at + chunk])
+            for at in range(0, len(states), chunk)
+        ]
+    )
+
+
+def score_logits(
+    logits: Float[Tensor, "state vocab"],
+    gold: Int[Tensor, " position"],
+    top_k: int,
+    source: Int[Tensor, " position"] | None = None,
+    ranked: tuple[AnswerBoard, Right] | None = None,
+) -> PositionScores:
+    """Reduce logits; they are overwritten where they are float32 already.
+
+    With ``y = logit - max`` and ``z = sum(exp(y))``: nats are ``log z - y_gold`` and the entropy is
+    ``log z - sum(exp(y) y) / z``, which neither cancels nor needs the log-probabilities themselves.
+    """
+    centred = logits.float()
+    values, ids = top(centred, top_k)
+    # The logits belong to us: the head made them for this call.
+    centred = centred.sub_(values[:, :1])
+    weights = centred.exp()
+    total = weights.sum(1)
+    log_total = total.log()
+    mean = _weighted(weights, centred) / total
+    entropy, top_nats = log_total - mean, log_total[:, None] - (values - values[:, :1])
+    answers = None
+    if ranked is not None:
+        board, right = ranked
+        answers = board.rank(centred, log_total, right)
+    if source is None:
+        gold_value = centred.gather(1, gold[:, None])
+        # Counting in float32, exact below 2**24 and in place, takes a CPU a third of the time of booleans.
+        rank = torch.ge(centred, gold_value - NEAR_TIE, out=weights).sum(1).long()
+        return PositionScores(log_total - gold_value[:, 0], rank, entropy, ids, top_nats, answers)
+    gold_value = centred[source, gold]
+    ranks: list[Tensor] = []
+    for at in range(0, len(gold), len(centred)):
+        chosen = slice(at, at + len(centred))
+        into = weights[: len(gold[chosen])]
+        rows = centred.index_select(0, source[chosen])
+        ranks.append(torch.ge(rows, gold_value[chosen, None] - NEAR_TIE, out=into).sum(1).long())
+    return PositionScores(
+        nats=log_total[source] - gold_value,
+        rank=torch.cat(ranks),
+        entropy=entropy[source],
+        top_ids=ids[source],
+        top_nats=top_nats[source],
+    )
+
+
+def _weighted(
+    weights: Float[Tensor, "state vocab"], centred: Float[Tensor, "state vocab"]
+) -> Float[Tensor, " state"]:
+    """Sum of ``weights * centred``, where ``weights`` are the exponentials of ``centred``.
+
+    A vocabulary entry switched off with -inf has no weight, but 0 * -inf is not 0.
+    """
+    if weights.device.type != "cpu":
+        # To see whether there is one would have the processor wait for the device.
+        return -torch.special.entr(weights).sum(1)
+    product = torch.linalg.vecdot(weights, centred)
+    if bool(torch.isfinite(product).all()):
+        return product
+    return torch.linalg.vecdot(weights, centred.clamp(min=torch.finfo(torch.float32).min))
+
+
+def top(
+    logits: Float[Tensor, "position vocab"], top_k: int
+) -> tuple[Float[Tensor, "position top_k"], Int[Tensor, "position top_k"]]:
+    """The largest logits, best first; at least the largest one is returned.
+
+    The k largest lie in the k blocks with the largest maxima, and a maximum over blocks is one fast pass,
+    where `torch.topk` over a whole vocabulary on a CPU costs more than the rest of the reduction.
+    """
+    vocab = logits.shape[1]
+    k = max(1, min(top_k, vocab))
+    blocks = vocab // _BLOCK
+    if blocks <= k:
+        return _best(logits, torch.arange(vocab, device=logits.device).expand_as(logits), k)
+    whole = logits[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK))
+    chosen = whole.amax(2).topk(k, dim=1).indices
+    ids = (chosen[:, :, None] * _BLOCK + torch.arange(_BLOCK, device=logits.device)).flatten(1)
+    rest = torch.arange(blocks * _BLOCK, vocab, device=logits.device).expand(len(logits), -1)
+    ids = torch.cat([ids, rest], dim=1)
+    return _best(logits.gather(1, ids), ids, k)
+
+
+def _best(values: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    best = values.topk(k, dim=1)
+    return best.values, ids.gather(1, best.indices)
+
+
+def inside(
+    start: Int[Tensor, "batch segment"], stop: Int[Tensor, "batch segment"], tokens: int
+) -> Bool[Tensor, "batch segment token"]:
+    """Which tokens lie in which segments, from their half-open bounds."""
+    place = torch.arange(tokens, device=start.device)
+    return (place >= start[:, :, None]) & (place < stop[:, :, None])
+
+
+def pool(
+    states: Float[Tensor, "batch token d_model"], weights: Bool[Tensor, "batch segment token"]
+) -> Float[Tensor, "batch segment d_model"]:
+    """Sum hidden states over segments of each row, in float32."""
+    # Padding may hold anything, infinity included, and 0 * inf is not 0.
+    used = weights.any(1)
+    kept = states.float().masked_fill(~used[:, :, None], 0.0)
+    return torch.bmm(weights.float(), kept)
+
 
 _ANSWERS = ("nats", "rank", "shared_nats", "shared_rank")
 

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sonde.base.errors import CaptureError, InputError
-from sonde.capture.reducers import inside, pool
-from sonde.capture.transfer import Download, Fetched, Upload
+from sonde.capture.scoring import inside, pool
+from sonde.capture.tensors import Download, Fetched, Upload
 
 
 class PooledStates:

@@ -1,4 +1,4 @@
-"""Windows over long sequences: every position is read from exactly one window, with known context."""
+"""From inputs to rows of token ids: special tokens, masks, gaps and windows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+from jaxtyping import Int
+
+from sonde.alignment import encode
 from sonde.base.errors import InputError, UsageError
+from sonde.capture.merge_requests import Input
+from sonde.capture.requests import Prepared, Start, WordLookups
+from sonde.capture.settings import CaptureSettings
+from sonde.models import LoadedModel
+from sonde.models._contents import refuse_without_head
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,3 +167,445 @@ def around_gap(first: int, stop: int, length: int, room: int) -> tuple[int, int]
     """
     begin = max(0, min(first - (room - (stop - first)) // 2, length - room))
     return begin, min(length, begin + room)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """One row of a batch: a window over one input.
+
+    Attributes:
+        source: Index of the input.
+        tokens: Ids as the model gets them, special ones included.
+        origin: Subword position of the first column; negative where special tokens stand before the item.
+        read_start: First column whose output is used.
+        read_stop: One past the last such column.
+        query: Columns whose output is scored.
+        gold: The id that each of them is scored against.
+        target: The subword position of that id.
+        first: First subword of the item that the window holds.
+        attended: Columns from here on are seen by none; -1 where the model may see all.
+        shared: Leading tokens that other rows of the batch may begin with as well; read once for all of them.
+        written: What the decoder of an encoder-decoder reads, whose columns are then those of `query`; None
+            where nothing but the text is read.
+        gap: First subword of a run that one sign stands for; -1 where all subwords stand for themselves.
+        hidden: Subwords of that run.
+        writes: First subword of the item among what is written, and the column it stands at.
+    """
+
+    source: int
+    tokens: Int[np.ndarray, " token"]
+    origin: int
+    read_start: int
+    read_stop: int
+    query: Int[np.ndarray, " target"]
+    gold: Int[np.ndarray, " target"]
+    target: Int[np.ndarray, " target"]
+    first: int = 0
+    attended: int = -1
+    shared: int = 0
+    written: Int[np.ndarray, " token"] | None = None
+    gap: int = -1
+    hidden: int = 0
+    writes: tuple[int, int] = (0, 1)
+
+    def places(self, subwords: int, side: str, suffix: int) -> Int[np.ndarray, " column"]:
+        """The subword of the item at each column, -1 for whatever is no subword of it.
+
+        Args:
+            subwords: Of the item.
+            side: Side of the model that has the columns; what a decoder that writes reads is counted apart.
+            suffix: Special tokens behind the text.
+        """
+        if side in ("decoder", "cross") and self.written is not None:
+            first, column = self.writes
+            found = np.arange(len(self.written)) - column + first
+            return np.where(np.arange(len(self.written)) < column, -1, found)
+        columns = np.arange(len(self.tokens))
+        found = columns + self.origin
+        if self.gap >= 0:
+            behind = found > self.gap
+            found = np.where(behind, found + self.hidden - 1, found)
+            found[self.gap - self.origin] = -1
+        outside = (found < 0) | (found >= subwords) | (columns >= len(self.tokens) - suffix)
+        return np.where(outside, -1, found)
+
+    @property
+    def size(self) -> int:
+        """Tokens that are forwarded."""
+        return len(self.tokens) + (0 if self.written is None else len(self.written))
+
+    @property
+    def context(self) -> Int[np.ndarray, " target"]:
+        """Subwords of the item that stand before each target inside the window."""
+        return self.target - self.first
+
+
+def of_one_length(batch: Sequence[Row], *, alone: bool = False) -> list[list[Row]]:
+    """A batch in parts that need no padding, or one row each."""
+    if alone:
+        return [[row] for row in batch]
+    parts: dict[int, list[Row]] = {}
+    for row in batch:
+        parts.setdefault(len(row.tokens), []).append(row)
+    return list(parts.values())
+
+
+def padded(batch: Sequence[Row]) -> int:
+    """Tokens of a batch, padding included."""
+    return len(batch) * max(row.size for row in batch)
+
+
+def infilled(
+    source: int,
+    asked: Input,
+    prepared: Prepared,
+    ids: Int[np.ndarray, " subword"],
+    loaded: LoadedModel,
+    context: int,
+) -> Row:
+    """One window around a gap; the subwords of the gap are written behind it, and scored there.
+
+    Args:
+        source: Index of the input.
+        asked: The input, with the subwords that are left out.
+        prepared: Its item.
+        ids: The item's subwords, as the whole text is cut.
+        loaded: The model.
+        context: Positions that it takes at once.
+
+    Raises:
+        InputError: The model has no tokens to be asked by, or more than scores is asked for, or the subwords
+            are not one run, or too many.
+    """
+    name, hidden = loaded.spec.name, asked.shape.masked
+    signs = loaded.special.infill
+    if signs is None:
+        raise InputError(
+            f"model {name!r} is a decoder whose tokenizer has no tokens for filling in; ask an encoder"
+        )
+    if not asked.wanted.plain or asked.shape.changes:
+        raise InputError(f"model {name!r}: of what a decoder fills in scores alone can be asked for")
+    lead = loaded.special.added
+    # The last subword of the gap is written, and never read.
+    room = context - len(lead) - (2 if signs.write is None else 3) + 1
+    first, stop = gap_of(hidden, room, prepared.item.item_id, name)
+    begin, end = around_gap(first, stop, len(ids), room)
+    preceding = [signs.before, *ids[begin:first].tolist()]
+    following = [signs.behind, *ids[stop:end].tolist()]
+    sides = [*following, *preceding] if signs.reversed else [*preceding, *following]
+    shown = [*lead, *sides, *(() if signs.write is None else (signs.write,))]
+    return Row(
+        source=source,
+        tokens=np.concatenate([np.array(shown, dtype=np.int64), ids[first : stop - 1]]),
+        origin=0,
+        read_start=0,
+        read_stop=0,
+        query=np.arange(stop - first) + len(shown) - 1,
+        gold=ids[first:stop],
+        target=np.arange(first, stop),
+        first=begin,
+    )
+
+
+class RowCutter:
+    """Cuts the inputs of one model into rows.
+
+    A decoder reads its start token and the ids; a later window holds no special token. An encoder reads
+    ``prefix + ids + suffix``, with both around every window.
+
+    Args:
+        loaded: The model.
+        settings: Positions of a window, and by how much each further one advances.
+        whole: Whether a decoder reads the last subword even where only scores are asked for, so that all
+            inputs of an item have the same rows.
+    """
+
+    def __init__(self, loaded: LoadedModel, settings: CaptureSettings, *, whole: bool = False) -> None:
+        self._loaded = loaded
+        self._whole = whole
+        self._settings = settings
+        self._special = loaded.special
+        self._name, self._kind = loaded.spec.name, loaded.capabilities.kind
+        self._context = min(settings.context or loaded.capabilities.context, loaded.capabilities.context)
+        self._room = self._context - len(self._special.prefix) - len(self._special.suffix)
+
+    def rows(self, source: int, asked: Input, prepared: Prepared) -> list[Row]:
+        """Cut one input into rows; an item without subwords has none.
+
+        Args:
+            source: Index of the input.
+            asked: The input.
+            prepared: Its item.
+
+        Raises:
+            InputError: A position, span, mask or head is asked for that the item or model does not have.
+        """
+        if asked.wanted.scored or asked.wanted.depth:
+            refuse_without_head(self._loaded)
+        ids = np.asarray(prepared.alignment.subwords.ids, dtype=np.int64)
+        _check_positions(asked, prepared, len(ids))
+        if self._kind == "decoder":
+            if asked.shape.masked:
+                return [infilled(source, asked, prepared, ids, self._loaded, self._context)]
+            return self._causal(source, asked, ids)
+        if asked.shape.padded:
+            raise InputError(f"model {self._name!r} is no decoder; pads are scored with decoders only")
+        if self._kind == "encoder-decoder" and (asked.wanted.scored or asked.wanted.depth):
+            return [self._gapped(source, asked, prepared, ids)]
+        return self._bidirectional(source, asked, ids)
+
+    def fits(self, prepared: Prepared, start: Start) -> bool:
+        """Whether an item is one window, behind what a decoder reads before it."""
+        room = self._context - len(self._lead(start)) if self._kind == "decoder" else self._room
+        return len(prepared.alignment.subwords) <= room
+
+    def pads(self, subwords: int, start: Start) -> int:
+        """How many pads fill up the model's context behind an item of so many subwords."""
+        return max(0, self._context - subwords - len(self._lead(start))) if subwords else 0
+
+    def _lead(self, start: Start) -> tuple[int, ...]:
+        """Ids that a decoder reads before a text.
+
+        Raises:
+            InputError: The model has no start token, and is to be fed one.
+        """
+        special = self._special
+        if start == "tokenizer":
+            return special.added
+        if start == "always" and special.bos is None:
+            raise InputError(
+                f"model {self._name!r} has neither a start token nor an end of text to stand for one; "
+                "give bos = auto or none"
+            )
+        return () if start == "none" or special.bos is None else (special.bos,)
+
+    def _causal(self, source: int, asked: Input, ids: Int[np.ndarray, " subword"]) -> list[Row]:
+        lead = self._lead(asked.shape.start)
+        special = len(lead)
+        if asked.shape.before:
+            room = self._context - special - len(ids)
+            subwords = encode(self._loaded.tokenizer, asked.shape.before).ids.tolist()
+            lead = (*lead, *subwords[max(0, len(subwords) - room) :]) if room > 0 else lead
+        before = shown = len(lead)
+        sequence = np.concatenate([np.array(lead, dtype=np.int64), ids])
+        if asked.shape.cut:
+            sequence = sequence[: self._context]
+        attended, last = -1, 0 if asked.wanted.attends or self._whole else 1
+        if asked.shape.padded:
+            # Pads stand in the place of the item, which is read before them, and nothing attends to them.
+            attended, before, last = len(sequence), len(sequence), 0
+            pads = self.pads(len(ids), asked.shape.start)
+            ids = np.full(pads, self._special.pad, dtype=np.int64)
+            sequence = np.concatenate([sequence, ids])
+        # The last subword is the input of no score; it is read only for its states and rows.
+        length = len(sequence) - last if len(ids) else 0
+        # A model whose tokenizer puts a start token before every text was never trained without one.
+        again = np.array(self._special.added if special else (), dtype=np.int64)
+        rows: list[Row] = []
+        for window in causal_windows(
+            length, self._context, self._settings.stride, self._settings.step, len(again)
+        ):
+            put = again[: len(again) if window.start else 0]
+            seen = window.start - len(put)
+            first = max(window.read_start, before - 1)
+            scored = np.arange(first, min(window.read_stop, len(sequence) - 1))
+            scored = _asked(scored, scored + 1 - before, asked)
+            rows.append(
+                Row(
+                    source=source,
+                    tokens=np.concatenate([put, sequence[window.start : window.stop]]),
+                    origin=seen - shown,
+                    read_start=window.read_start - seen,
+                    read_stop=window.read_stop - seen,
+                    query=scored - seen,
+                    gold=sequence[scored + 1],
+                    target=scored + 1 - before,
+                    first=max(0, window.start - special) - (before - special),
+                    attended=attended,
+                )
+            )
+        return rows
+
+    def _bidirectional(self, source: int, asked: Input, ids: Int[np.ndarray, " subword"]) -> list[Row]:
+        special = self._special
+        if self._room < 1:
+            raise InputError(
+                f"model {self._name!r} takes {self._context} positions, which its special tokens fill; "
+                "give a larger --context"
+            )
+        masked = np.array(asked.shape.masked, dtype=np.int64)
+        seen = ids
+        if len(masked):
+            if special.mask is None:
+                raise InputError(f"model {self._name!r} has no mask token; ask a masked language model")
+            seen = ids.copy()
+            seen[masked] = special.mask
+        scored = _asked(masked, masked, asked)
+        rows: list[Row] = []
+        for window in bidirectional_windows(len(ids), self._room, self._settings.stride, self._settings.step):
+            origin = window.start - len(special.prefix)
+            here = scored[(scored >= window.read_start) & (scored < window.read_stop)]
+            rows.append(
+                Row(
+                    source=source,
+                    tokens=np.concatenate(
+                        [
+                            np.array(special.prefix, dtype=np.int64),
+                            seen[window.start : window.stop],
+                            np.array(special.suffix, dtype=np.int64),
+                        ]
+                    ),
+                    origin=origin,
+                    read_start=window.read_start - origin,
+                    read_stop=window.read_stop - origin,
+                    query=here - origin,
+                    gold=ids[here],
+                    target=here,
+                    first=window.start,
+                )
+            )
+        return rows
+
+    def _gapped(self, source: int, asked: Input, prepared: Prepared, ids: Int[np.ndarray, " subword"]) -> Row:
+        """What an encoder-decoder is shown that is asked for a run of subwords: one window around the gap."""
+        special, name, room = self._special, self._name, self._room
+        if not asked.shape.masked:
+            raise InputError(
+                f"model {name!r} is an encoder-decoder, which is scored on what is left out of a text; score "
+                "whole texts with a decoder"
+            )
+        if special.gap is None:
+            raise InputError(
+                f"model {name!r} has no sign for what is left out, or was not trained to fill it in; ask "
+                "a masked language model"
+            )
+        if asked.wanted.attends:
+            raise InputError(
+                f"model {name!r}: states, heads and attention are those of the whole text, without a gap"
+            )
+        hidden = asked.shape.masked
+        first, stop = gap_of(hidden, room, prepared.item.item_id, name)
+        begin, end = around_gap(first, stop, len(ids), room)
+        shown = (
+            special.prefix,
+            ids[begin:first],
+            [special.gap.sign],
+            ids[stop:end],
+            special.suffix,
+        )
+        before = np.array(special.gap.before, dtype=np.int64)
+        repeated = ids[begin:first] if special.gap.repeats else ids[:0]
+        masked = np.array(hidden, dtype=np.int64)
+        return Row(
+            source=source,
+            tokens=np.concatenate([np.array(part, dtype=np.int64) for part in shown]),
+            origin=begin - len(special.prefix),
+            read_start=0,
+            read_stop=0,
+            query=np.arange(stop - first) + len(before) + len(repeated) - 1,
+            gold=ids[masked],
+            target=masked,
+            first=begin,
+            written=np.concatenate([before, repeated, ids[first : stop - 1]]),
+            gap=first,
+            hidden=stop - first,
+            writes=(begin if special.gap.repeats else first, len(before)),
+        )
+
+
+def _asked(
+    columns: Int[np.ndarray, " column"], targets: Int[np.ndarray, " column"], asked: Input
+) -> Int[np.ndarray, " some"]:
+    """Of the columns that can be scored those that have to be: all, or those read off every layer."""
+    return (
+        columns
+        if asked.wanted.scored
+        else columns[np.isin(targets, [position for position, _ in asked.wanted.depth])]
+    )
+
+
+def _check_positions(asked: Input, prepared: Prepared, subwords: int) -> None:
+    """Refuse positions outside the item rather than answer for another one."""
+    wanted = asked.wanted
+    _check_inside("masked position", asked.shape.masked, prepared, subwords)
+    _check_inside("row", wanted.rows, prepared, subwords)
+    _check_inside("position", [position for position, _ in wanted.depth], prepared, subwords)
+    for words in wanted.words:
+        _check_words(words, prepared, subwords)
+    for change in asked.shape.changes:
+        named = () if change.positions is None else change.positions.get(prepared.item.item_id, ())
+        _check_inside("changed position", named, prepared, subwords)
+    for start, stop in (*wanted.spans, *wanted.head_spans):
+        if not 0 <= start <= stop <= subwords:
+            raise InputError(
+                f"item {prepared.item.item_id}: span {start}..{stop} lies outside its {subwords} subwords"
+            )
+
+
+def _check_words(words: WordLookups, prepared: Prepared, subwords: int) -> None:
+    """Refuse words outside the item and lookups of words that it does not have."""
+    owned = words.first < words.stop
+    outside = owned & ((words.first < 0) | (words.stop > subwords))
+    if outside.any():
+        raise InputError(
+            f"item {prepared.item.item_id}: word {int(np.flatnonzero(outside)[0])} lies outside its "
+            f"{subwords} subwords"
+        )
+    for lookups in (words.ahead, words.behind):
+        for part in (lookups.query, lookups.until, lookups.first, lookups.last):
+            if len(part) and not 0 <= int(part.min()) <= int(part.max()) < len(words.first):
+                raise InputError(
+                    f"item {prepared.item.item_id}: a lookup is outside its {len(words.first)} words"
+                )
+        if (lookups.last < lookups.first).any() or (lookups.until < lookups.query).any():
+            raise InputError(f"item {prepared.item.item_id}: a lookup ends before it begins")
+
+
+def _check_inside(what: str, positions: Sequence[int], prepared: Prepared, subwords: int) -> None:
+    for position in positions:
+        if not 0 <= position < subwords:
+            raise InputError(
+                f"item {prepared.item.item_id}: {what} {position} lies outside its {subwords} subwords"
+            )
+
+
+def compose(lengths: Sequence[int], keys: Sequence[str], budget: int, fill: float = 0.0) -> list[list[int]]:
+    """Group rows of similar length under a budget of padded tokens.
+
+    Rows are sorted by length, longest first (so that memory is at its peak in the first batch), equal lengths
+    by key. A row longer than the budget is a batch of its own.
+
+    Args:
+        lengths: Tokens of each row.
+        keys: A key of each row that does not depend on the order in which rows arrive, for example a hash.
+        budget: Rows times longest row of a batch stay at or under this.
+        fill: Share of a batch's padded tokens that are real, at least; a row that would take it below begins
+            a batch of its own.
+
+    Returns:
+        Batches of indices into ``lengths``; each index occurs once.
+    """
+    order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], keys[row]))
+    batches: list[list[int]] = []
+    real = 0
+    for row in order:
+        real += lengths[row]
+        whole = lengths[batches[-1][0]] * (len(batches[-1]) + 1) if batches else 0
+        if batches and whole <= budget and real >= fill * whole:
+            batches[-1].append(row)
+        else:
+            batches.append([row])
+            real = lengths[row]
+    return batches
+
+
+def pad(rows: Sequence[Int[np.ndarray, " token"]], value: int) -> Int[np.ndarray, "batch token"]:
+    """Stack rows, filling the shorter ones on the right.
+
+    To the right, because then a decoder's real positions keep their numbers and never see the padding.
+    """
+    width = max((len(row) for row in rows), default=0)
+    stacked = np.full((len(rows), width), value, dtype=np.int64)
+    for index, row in enumerate(rows):
+        stacked[index, : len(row)] = row
+    return stacked

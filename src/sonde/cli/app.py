@@ -340,7 +340,7 @@ def pretrain(
     ] = False,
 ) -> Shown:
     """Pre-train a model by recipe, from vocabulary to model card."""
-    from sonde.training.pretrain import pretrain as train
+    from sonde.training.pretrain.pretrain import pretrain as train
 
     folder = train(recipe, output=output, resume=not fresh, keep_series=keep_series, report=note)
     return Shown({"directory": folder}, lambda: say(folder))

@@ -19,7 +19,7 @@ from sonde.experiments.lens_choice import LensChoice, settings_of
 from sonde.experiments.plan import ModelChoice, Reading
 from sonde.experiments.provenance import computing_versions
 from sonde.lenses import LENSES, Lens, PairingLens, ReadingLens, TrainingLens, pairs_asked, typed_options
-from sonde.lenses._quirks import tasks_behind
+from sonde.lenses.engine.lens import tasks_behind
 from sonde.models import Capabilities, ModelSpec, pin, resolve_revision, seen_items, settle, spec_of
 from sonde.store.rundir import slug
 from sonde.tasks import TASKS, ablations_of, quirks_of

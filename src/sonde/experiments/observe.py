@@ -26,7 +26,7 @@ from sonde.experiments.plan import ObserveJob, Part, group_prefix
 from sonde.experiments.pools import JobPool, on_this_process
 from sonde.experiments.preparation import items_of, prepared_of
 from sonde.lenses import Captured, reading_lens
-from sonde.lenses._server_options import ServerOptions
+from sonde.lenses.engine.lens import ServerOptions
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.models._resolve import behind_a_server, takes_texts
 from sonde.models._server import serving
@@ -191,7 +191,7 @@ def _handed_pool(pool: JobPool, missing: Sequence[Sequence[Part]]) -> Iterator[t
 def _observed(pool: JobPool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
     """The tables of each job that lacks some."""
     # Imported here, so that what is refused before anything is read does not wait for torch.
-    from sonde.capture.trial import how_read
+    from sonde.capture.attention_backend import how_read
 
     loaded = _model(pool.model)
     prepared = prepared_of(loaded, pool)
@@ -216,7 +216,7 @@ def _served(job: ObserveJob, parts: Sequence[Part]) -> tuple[dict[str, list[pl.D
     Raises:
         UsageError: A lens asks for more than scores of the text alone.
     """
-    from sonde.capture.served import score_served
+    from sonde.capture.server import score_served
 
     frames: dict[str, list[pl.DataFrame]] = {}
     notes: dict[str, Any] = {}
@@ -248,7 +248,7 @@ def _encoded(job: ObserveJob, parts: Sequence[Part]) -> _Tables:
     Raises:
         SondeError: A lens asks for more than a vector a text, or the encoder does not give it.
     """
-    from sonde.capture.encoded import read_encoded
+    from sonde.capture.server import read_encoded
 
     frames: dict[str, list[pl.DataFrame]] = {}
     items = items_of(job)

@@ -16,7 +16,7 @@ from sonde.experiments.lens_choice import settings_of
 from sonde.experiments.plan import Part, ScoringJob
 from sonde.experiments.tables import scan_inputs
 from sonde.lenses import LENSES, ControlObservations, Scoring
-from sonde.lenses._lens import HANDED, HANDED_KEY
+from sonde.lenses.engine.lens import HANDED, HANDED_KEY
 from sonde.models import frequencies
 from sonde.results.columns import scan_files
 from sonde.results.estimate import VERSION as ESTIMATE_VERSION

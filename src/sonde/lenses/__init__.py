@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from sonde.base.options import Option, Options
 from sonde.base.registry import Registry
-from sonde.lenses._defaults import LensDefaults
-from sonde.lenses._lens import (
+from sonde.lenses.engine.lens import (
     Captured,
     Control,
     ControlObservations,
     Lens,
+    LensDefaults,
     LensSettings,
     Method,
     PairingLens,

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sonde.base.options import Option
-from sonde.lenses._quirks import HandedOver, PublishedRule, Quirk
+from sonde.lenses.engine.lens import HandedOver, PublishedRule, Quirk
 
 
 def declared() -> Iterator[tuple[str, Mapping[str, Any]]]:

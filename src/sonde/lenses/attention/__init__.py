@@ -19,13 +19,25 @@ from sonde.capture.requests import Pass, Plain, Prepared, WordAttention, WordLoo
 from sonde.corpora import Item, split
 from sonde.languages import facet_of, has_facet
 from sonde.languages._relations import Relations
-from sonde.lenses._defaults import LensDefaults
-from sonde.lenses._lens import Captured, Control, LensSettings, Scoring
 from sonde.lenses.attention import errors
-from sonde.lenses.attention.choice import HeadChoice, chance, combined, heads, keywords, longest, offsets
+from sonde.lenses.attention.edges import FACET, TASK, read_item, subwords_of
+from sonde.lenses.attention.errors import is_snippet, read_snippet, related
+from sonde.lenses.attention.head_selection import (
+    HEAD_CHOICE,
+    HeadChoice,
+    chance,
+    cluster_names,
+    clusters_of,
+    collect,
+    combined,
+    heads,
+    keywords,
+    longest,
+    offsets,
+)
 from sonde.lenses.attention.observe import observe_items
-from sonde.lenses.attention.options import AttentionOptions
-from sonde.lenses.attention.scores import (
+from sonde.lenses.attention.options import AVERAGED, LENS, AttentionOptions, rules_of
+from sonde.lenses.attention.score import (
     BY_HEAD,
     FOLLOWED,
     HEADS,
@@ -36,12 +48,9 @@ from sonde.lenses.attention.scores import (
     head_map,
     head_relations,
     offset_scores,
+    sink_scores,
 )
-from sonde.lenses.attention.seams import AVERAGED, HEAD_CHOICE, LENS, rules_of
-from sonde.lenses.attention.sinks import sink_scores
-from sonde.lenses.attention.snippet import is_snippet, read_snippet, related
-from sonde.lenses.attention.sums import cluster_names, clusters_of, collect
-from sonde.lenses.attention.words import FACET, TASK, read_item, subwords_of
+from sonde.lenses.engine.lens import Captured, Control, LensDefaults, LensSettings, Scoring
 from sonde.models import Capabilities
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score

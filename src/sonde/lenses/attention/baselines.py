@@ -17,7 +17,7 @@ from jaxtyping import Bool, Int, UInt8
 
 from sonde.capture.requests import RankRules, WordLookups, WordRanks
 from sonde.languages._relations import Words
-from sonde.lenses.attention.words import Edges
+from sonde.lenses.attention.edges import Edges
 
 NEVER = 255
 """Rank of an edge that no predictor hits."""
@@ -160,7 +160,7 @@ def blind_ranks(
     """
     import torch
 
-    from sonde.capture.words import RowWords, rank_words
+    from sonde.capture.word_attention import RowWords, rank_words
 
     place = np.arange(len(words.start))
     # Of words as long as each other the first one: orders without ties.

@@ -17,16 +17,17 @@ from sonde.base.fingerprint import derive_seed
 from sonde.capture.requests import WordRanks
 from sonde.languages import facet_of, has_facet
 from sonde.languages._relations import Relations, Words
-from sonde.lenses._lens import Captured, LensSettings
 from sonde.lenses.attention.baselines import NEVER, blind_ranks, clamped
-from sonde.lenses.attention.seams import rules_of
-from sonde.lenses.attention.words import FACET, Edges, given_split, read_item
+from sonde.lenses.attention.edges import FACET, Edges, given_split, read_item
+from sonde.lenses.attention.options import METRICS, rules_of
+from sonde.lenses.engine.lens import Captured, LensSettings
 from sonde.results.columns import Columns, schema_of
 
-METRICS = ("first_hit", "last_hit", "any_hit")
-
 TOO_LONG = "longer than the context"
+
+
 NOT_PARSED = "does not parse"
+
 
 OBSERVATIONS_COLUMNS: Columns = {
     "item_id": (pl.String, "the item"),
@@ -75,6 +76,7 @@ OBSERVATIONS_COLUMNS: Columns = {
     "dropped": (pl.String, "empty, `longer than the context`, `does not parse`"),
 }
 """Columns of the attention lens's item table, one row an item, relation and side."""
+
 
 OBSERVATIONS = schema_of(OBSERVATIONS_COLUMNS)
 

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sonde.base.options import Options, option
 from sonde.base.values import Share
+from sonde.capture.requests import RankRules
+from sonde.lenses.engine.lens import LensSettings, Seam
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Bool
 
 
 class AttentionOptions(Options):
@@ -16,3 +24,26 @@ class AttentionOptions(Options):
         False, "newlines and semicolons that no dependent ends in cannot be predicted"
     )
     random_weights_share: Share = option(0.25, "share of the items that a model with random weights reads")
+
+
+LENS = "attention"
+
+
+RANKS: Seam[RankRules, []] = Seam(LENS)
+"""How words are ranked."""
+
+
+BASELINES: Seam[Bool[np.ndarray, " edge"], [Bool[np.ndarray, " edge"]]] = Seam(LENS)
+"""Edges that baselines are chosen on; told those that they are scored on."""
+
+
+AVERAGED: Seam[tuple[str, ...], [tuple[str, ...]]] = Seam(LENS)
+"""Relations that the average is over; told those that the paper's plots keep."""
+
+
+def rules_of(settings: LensSettings) -> RankRules:
+    """How words are ranked."""
+    return RANKS.as_asked(settings, RankRules(picks=settings.stage > 0))
+
+
+METRICS = ("first_hit", "last_hit", "any_hit")

@@ -15,12 +15,10 @@ import polars as pl
 from sonde.base.options import Option
 from sonde.capture.requests import Pass, Prepared
 from sonde.corpora import Item
-from sonde.lenses._defaults import LensDefaults
-from sonde.lenses._lens import Captured, LensSettings, Scoring
-from sonde.lenses.causal.fits import Fits, read_fits, split_items
+from sonde.lenses.causal.interventions import ROWS_SCHEMA, Fits, Rows, read_fits, split_items
 from sonde.lenses.causal.method import LAST_STAGES, METHODS_BY_NAME, CausalMethod, LaterStage
 from sonde.lenses.causal.options import LENS, CausalOptions, read_options
-from sonde.lenses.causal.rows import ROWS_SCHEMA, Rows
+from sonde.lenses.engine.lens import Captured, LensDefaults, LensSettings, Scoring
 from sonde.models import Capabilities
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
@@ -116,13 +114,13 @@ class Causal(LensDefaults):
         """A second stage reads with what the first one fitted, a third where a property is to be tested."""
         if not settings.stage:
             return {}
-        from sonde.lenses.causal.erase_scores import layers_tested
+        from sonde.lenses.causal.erase import layers_tested
 
         return {} if settings.stage == 1 and layers_tested(scores) else None
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """What the model uses, and what it merely holds."""
-        from sonde.lenses.causal.headline import headline_lines
+        from sonde.lenses.causal.findings import headline_lines
 
         return headline_lines(scores)
 

@@ -8,6 +8,7 @@ mean where no such place was seen.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -27,32 +28,53 @@ from sonde.capture.requests import (
     WordAttention,
     WordLookups,
 )
-from sonde.lenses._lens import Captured, LensSettings, Scoring
-from sonde.lenses._states import subwords_of
-from sonde.lenses.causal.fits import Fits, FittedChange
-from sonde.lenses.causal.measured import add_effects, asking
+from sonde.lenses.causal.effects import (
+    ANSWERS,
+    APART,
+    SURPRISAL,
+    EffectMetrics,
+    add_effects,
+    asked_of,
+    asking,
+    controls_of,
+    draws_of,
+    effects_of,
+    excess_of,
+)
+from sonde.lenses.causal.interventions import Fits, FittedChange, Rows, states_of
 from sonde.lenses.causal.options import read_options
-from sonde.lenses.causal.rows import Rows, states_of
+from sonde.lenses.engine.lens import Captured, LensSettings, Scoring
+from sonde.lenses.engine.observations import subwords_of
+from sonde.results import left_out, mean_differences, means
 from sonde.results.scores import Score
 
 NAME, TASK = "ablate", "syntax_relations"
 
+
 HEADS, RANDOM, ALL = "heads", "random", "all of them"
+
 
 RELATIONS = 10
 """Relations whose heads are ablated, those with the most edges."""
 
+
 FEWEST = 30
 """Edges of a relation below which no head is chosen for it."""
+
 
 PLACES, VALUES = 12, 32
 """Subwords of a function at which heads are read; and vectors kept for each kind of place."""
 
+
 LAYOUT = "layout"
+
+
 MEAN = ""
 """The mark of the mean, which is put where no place of the kind was seen."""
 
+
 ELSEWHERE = "elsewhere"
+
 
 _GENERIC = "children:"
 """Relations of every node with what is in it: no head is looked for that follows them."""
@@ -319,7 +341,56 @@ def _dependents(
 
 
 def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
-    """Every number of every relation; see `sonde.lenses.causal.ablate_scores`."""
-    from sonde.lenses.causal.ablate_scores import score_ablations
-
+    """Every number of every relation; see `sonde.lenses.causal.ablate`."""
     return score_ablations(fits, scoring)
+
+
+FEWEST_DEPENDENTS = 30
+"""Subwords of dependents below which nothing is said of a relation."""
+
+
+def score_ablations(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+    """Every number of every relation, on test alone: validation took part in choosing heads."""
+    template = dataclasses.replace(scoring.template, task=TASK, split="test", method=NAME)
+    if TASK not in scoring.labels:
+        return
+    heads = {one.subject: one for one in fits.of(NAME) if one.kind == HEADS}
+    if not heads:
+        yield left_out(template, "no relation has enough edges that a head could be chosen for it")
+        return
+    for of in (SURPRISAL, ANSWERS):
+        effects = effects_of(scoring, NAME, fits.splits, of).filter(pl.col("split") == "test")
+        for relation, chosen in heads.items():
+            rows = effects.filter(pl.col("subject") == relation)
+            if not rows.is_empty():
+                yield from _of_relation(rows, relation, chosen, template.within(("relation", relation)), of)
+
+
+def _of_relation(
+    rows: pl.DataFrame, relation: str, chosen: FittedChange, template: Score, of: EffectMetrics
+) -> Iterator[Score]:
+    counted = pl.col("n")
+    if chosen.together:
+        # The groups of dependents overlap; what is no dependent of "all of them" is everything.
+        whole = rows.filter(pl.col("group") == ELSEWHERE)
+        yield from means(
+            whole, asked_of(whole, HEADS, of), template, minimum=FEWEST_DEPENDENTS, counted=counted
+        )
+        return
+    (head,) = chosen.heads
+    own = dataclasses.replace(template, layer=chosen.layer, head=head)
+    # The others of a layer are what they are, and no draws: only sets of heads are drawn at random.
+    rows = rows.drop(draws_of(rows, RANDOM))
+    where = pl.when(pl.col("group") == relation).then(pl.lit("here")).otherwise(pl.lit(ELSEWHERE))
+    mine = rows.filter(pl.col("group").is_in([relation, ELSEWHERE])).with_columns(where=where)
+    asked = asked_of(rows, HEADS, of)
+    yield from means(mine, asked, own, by="where", minimum=FEWEST_DEPENDENTS, counted=counted)
+    if of is not SURPRISAL:
+        return
+    others = rows.filter(~pl.col("group").is_in([relation, ELSEWHERE]))
+    yield from means(
+        others, asked[:1], own, by={"at": pl.col("group")}, minimum=FEWEST_DEPENDENTS, counted=counted
+    )
+    if RANDOM in controls_of(rows, HEADS) and mine["where"].n_unique() == 2:
+        apart = [excess_of(rows, HEADS, RANDOM, APART)]
+        yield from mean_differences(mine, apart, own, ("where", "here", ELSEWHERE))

@@ -5,36 +5,70 @@ If the model's surprisal rises by more than after erasing labels that say nothin
 taking out subspaces of no meaning, what was erased is used from there on (Elazar et al. 2021).
 
 Every layer is tried first, beside a few draws of the controls on validation; at the layer that is chosen by
-them all draws follow on test (`sonde.lenses.causal.erase_draws`).
+them all draws follow on test (`sonde.lenses.causal.erase_controls`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from sonde.base.fingerprint import unit_hash
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.capture.interventions import Change
 from sonde.capture.requests import Changed, HiddenStates, ItemCapture, Pass, Plain, Prepared
-from sonde.lenses._lens import Captured, LensSettings, Scoring
-from sonde.lenses._states import subwords_of
-from sonde.lenses.causal.erase_fits import (
+from sonde.lenses.causal.ablate import HEADS
+from sonde.lenses.causal.ablate import NAME as ABLATE
+from sonde.lenses.causal.effects import (
+    ANSWERS,
+    SURPRISAL,
+    add_effects,
+    asking,
+    at_best,
+    by_layer,
+    chosen_layer,
+    constructs_of,
+    effects_of,
+    unchanged,
+)
+from sonde.lenses.causal.erase_maps import (
+    CONTROL_TASK,
     LABEL_DRAWS,
     LEACE,
     NAME,
     SCREENING_DRAWS,
     SUBSPACE_DRAWS,
+    controls,
+    drawn,
     screening,
 )
-from sonde.lenses.causal.fits import Fits, FittedChange, split_items
-from sonde.lenses.causal.measured import add_effects, asking, constructs_of
-from sonde.lenses.causal.properties import SAMPLED, Place, is_whole, sampled, subjects, tokens_of
-from sonde.lenses.causal.rows import Rows
+from sonde.lenses.causal.interventions import Fits, FittedChange, Rows, split_items, states_of
+from sonde.lenses.causal.properties import (
+    SAMPLED,
+    Place,
+    PropertyExamples,
+    examples_of,
+    is_whole,
+    numbered,
+    sampled,
+    subjects,
+    tokens_of,
+    why_not_fitted,
+)
+from sonde.lenses.causal.verdicts import NOTICEABLE, surely_above
+from sonde.lenses.engine.lens import Captured, LensSettings, Scoring
+from sonde.lenses.engine.observations import subwords_of
+from sonde.results import left_out, mean_rows, trained_rows
+from sonde.results.dimensions import SELECTION
 from sonde.results.scores import Score
+from sonde.results.verdict import ENOUGH_SEEDS
+from sonde.training.probes.controls import control_labels
+from sonde.training.probes.splits import Parts, grouped_folds
 
 PLACES = 64
 """Subwords of a function, and property, whose states say how wide directions are where it is erased."""
@@ -77,9 +111,7 @@ def planned(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
 
 
 def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
-    """Every number of every property by layer; see `sonde.lenses.causal.erase_scores`."""
-    from sonde.lenses.causal.erase_scores import score_erasures
-
+    """Every number of every property by layer; see `sonde.lenses.causal.erase`."""
     return score_erasures(fits, scoring)
 
 
@@ -299,3 +331,188 @@ def add_behind(
         for (start, end), states in zip(places, spans, strict=True):
             rows.add_states(states[made.layer :], what="token", start=start, end=end, **about)
         rows.add_states(capture.states["mean"][made.layer :], what="mean", **about)
+
+
+MAJORITY = "majority"
+
+
+BEST, AT_ERASED = (SELECTION, "best"), (SELECTION, "erased")
+"""Dimensions: at the layer where a probe is best, and at the one where the property is erased."""
+
+
+ERASED, ERASED_PROPERTY, NOTHING = "erased", "erased_property", "nothing"
+"""Dimensions of what probes find behind an erasure: its layer, or nothing; and whose it is, where that is
+another property's."""
+
+
+FOLDS = 4
+"""Folds of the functions that no map was fitted to: two train a probe, one chooses, one is tested."""
+
+
+_Test = tuple[Int[np.ndarray, " test"], np.ndarray, Int[np.ndarray, "layer test"]]
+"""Classes of the tested examples, their clusters, and what the probe of each layer says."""
+
+
+def probed(
+    rows: pl.DataFrame, examples: PropertyExamples, template: Score, layer: int | None
+) -> Iterator[Score]:
+    """What probes find with nothing erased, beside the commonest class and, of tokens, a class per word.
+
+    Args:
+        rows: States of functions and tokens.
+        examples: The examples.
+        template: What the scores share.
+        layer: Where the property is erased; None for nowhere.
+    """
+    from sonde.training.probes.linear import probe_unchecked
+
+    task = examples.task
+    plain = examples_of(task, examples.frame, rows.filter(pl.col("method").is_null()))
+    parts, labels = Parts.of(plain["split"].to_list()), numbered(plain, examples.classes)
+    if any(not len(part) for part in (parts.train, parts.valid, parts.test)):
+        yield left_out(template, f"{task}: a part of the functions has no example, so that nothing is probed")
+        return
+    states, clusters = states_of(plain), plain["cluster"].to_numpy()[parts.test]
+    count, gold = len(examples.classes), labels[parts.test]
+    (found,) = probe_unchecked(states, labels[None], count, parts)
+    layers = range(len(states))
+    accuracy = dataclasses.replace(template, metric="accuracy")
+    yield from mean_rows(accuracy, found.predicted == gold, clusters, [{"layer": at} for at in layers])
+    common = gold == int(np.bincount(labels[parts.train], minlength=count).argmax())
+    yield from mean_rows(dataclasses.replace(accuracy, control=MAJORITY), common[None], clusters, [{}])
+    gain = dataclasses.replace(template, metric="gain", control=MAJORITY)
+    for at, dimension in ((found.best, BEST), (layer, AT_ERASED)):
+        if at is not None:
+            own = dataclasses.replace(gain, layer=at).within(dimension)
+            yield from trained_rows(own, found.predicted[at] == gold, clusters, less=common)
+    if layer is None or is_whole(task):
+        return
+    words = dataclasses.replace(examples, frame=plain).words
+    seeds = [derive_seed("control task", template.seed, number) % 2**63 for number in range(ENOUGH_SEEDS)]
+    drawn = np.stack([control_labels(words, labels, seed) for seed in seeds])
+    learned = probe_unchecked(states[layer][None], drawn, count, parts)
+    right = np.stack([one.predicted[0] == own[parts.test] for one, own in zip(learned, drawn, strict=True)])
+    own = dataclasses.replace(template, control=CONTROL_TASK, layer=layer, seeds=ENOUGH_SEEDS)
+    yield from trained_rows(dataclasses.replace(own, metric="accuracy").within(AT_ERASED), right, clusters)
+    yield from trained_rows(
+        dataclasses.replace(own, metric="gain").within(AT_ERASED), found.predicted[layer] == gold, clusters,
+        less=right,
+    )  # fmt: skip
+
+
+def left_behind(rows: pl.DataFrame, examples: PropertyExamples, template: Score) -> Iterator[Score]:
+    """What new probes find behind an erasure, at its layer and at later ones, and with nothing erased.
+
+    They are trained and tested, fold by fold, on functions that the map was not fitted to: on the others a
+    probe is at the commonest class by construction, and what is left would not be seen.
+    """
+    accuracy = dataclasses.replace(template, metric="accuracy")
+    plain = cross_fitted(rows.filter(pl.col("method").is_null()), examples, template.seed)
+    if plain is None:
+        yield left_out(
+            template,
+            f"{template.task}: functions that no map was fitted to lie in too few clusters, or lack a class, "
+            "so that what is left behind an erasure is not probed",
+        )
+        return
+    gold, clusters, before = plain
+    common = gold == np.bincount(gold).argmax()
+    nothing = accuracy.within((ERASED, NOTHING))
+    yield from mean_rows(nothing, before == gold, clusters, [{"layer": at} for at in range(len(before))])
+    yield from mean_rows(dataclasses.replace(nothing, control=MAJORITY), common[None], clusters)
+    mine = rows.filter((pl.col("subject") == template.task) & (pl.col("kind") == LEACE))
+    for layer in sorted(set(mine["layer"].to_list())):
+        found = cross_fitted(mine.filter(pl.col("layer") == layer), examples, template.seed)
+        if found is not None:
+            gold, clusters, after = found
+            fields = [{"layer": layer + later} for later in range(len(after))]
+            yield from mean_rows(accuracy.within((ERASED, str(layer))), after == gold, clusters, fields)
+
+
+def cross_fitted(rows: pl.DataFrame, examples: PropertyExamples, seed: int) -> _Test | None:
+    """Probes of every layer, fold by fold over whole clusters, in functions that no map was fitted to.
+
+    Args:
+        rows: States, of one change or of none.
+        examples: The examples.
+        seed: Deals folds, alike for all states of the same examples.
+
+    Returns:
+        None where clusters are too few, or a fold would not learn two classes.
+    """
+    from sonde.training.probes.linear import probe_unchecked
+
+    unseen = examples.frame.filter(pl.col("split") != "train")
+    held = examples_of(examples.task, unseen, rows)
+    if held.is_empty():
+        return None
+    labels, clusters = numbered(held, examples.classes), held["cluster"].to_numpy()
+    groups = np.unique(clusters.astype(str), return_inverse=True)[1]
+    try:
+        folds = grouped_folds(labels, groups, FOLDS, seed)
+    except InputError:
+        return None
+    if any(len(np.unique(labels[fold.train])) < 2 for fold in folds):
+        return None
+    states = states_of(held)
+    predicted = np.zeros((len(states), len(labels)), dtype=np.int64)
+    for fold in folds:
+        (found,) = probe_unchecked(states, labels[None], len(examples.classes), fold)
+        predicted[:, fold.test] = found.predicted
+    return labels, clusters, predicted
+
+
+def score_erasures(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+    """Every number of every property by layer; what is tested at one layer is handed on."""
+    effects, answers = (effects_of(scoring, NAME, fits.splits, of) for of in (SURPRISAL, ANSWERS))
+    tried = {one.subject for one in fits.of(NAME)}
+    rows = scoring.observations.filter(pl.col("what").is_in(["mean", "token"])).collect()
+    texts = dict(scoring.texts.collect().iter_rows())
+    found: list[Score] = []
+    for task in subjects(scoring.labels):
+        template = dataclasses.replace(scoring.template, task=task, split="test", method=NAME)
+        examples = PropertyExamples.of(task, scoring, fits.splits, texts)
+        if task not in tried:
+            plain = rows.filter(pl.col("method").is_null())
+            found.append(left_out(template, why_not_fitted(examples.only("train", plain), plain)))
+            continue
+        mine = pl.col("subject") == task
+        if effects.filter(mine).is_empty():
+            found.append(left_out(template, "no function of validation or test was read with a change"))
+            continue
+        costs = [
+            *unchanged(effects.filter(mine), template),
+            *by_layer(effects.filter(mine), LEACE, template, among=controls(task)),
+        ]
+        lost = by_layer(answers.filter(mine), LEACE, template, ANSWERS)
+        layer = chosen_layer(costs, NOTICEABLE)
+        found += [*costs, *lost, *at_best(costs, layer), *at_best(lost, layer)]
+        found += probed(rows, examples, template, layer)
+        found += left_behind(rows, examples, template)
+    yield from found
+    if layers := layers_tested(found):
+        followed = [
+            dataclasses.replace(one, values=None, marks=())
+            for one in fits.of(ABLATE)
+            if one.kind == HEADS and not one.together
+        ]
+        held = (*drawn(scoring, fits.splits, fits.measured, layers), *followed)
+        scoring.handed.append(Fits(held, fits.splits, fits.measured).frame())
+
+
+def layers_tested(scores: Iterable[Score]) -> dict[str, int]:
+    """The layer of each property at which a probe surely finds it, so that controls can decide."""
+    gains: dict[str, dict[str | None, Score]] = {}
+    for one in scores:
+        if one.method == NAME and one.metric == "gain" and one.dimensions == (AT_ERASED,):
+            gains.setdefault(str(one.task), {})[one.control] = one
+    found: dict[str, int] = {}
+    for task, held in gains.items():
+        needed = [MAJORITY] if is_whole(task) else [MAJORITY, CONTROL_TASK]
+        if all(name in held and surely_above(_row(held[name])) for name in needed):
+            found[task] = int(held[MAJORITY].layer or 0)
+    return found
+
+
+def _row(one: Score) -> dict[str, Any]:
+    return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}

@@ -28,10 +28,12 @@ from sonde.lenses.causal.verdicts import (
     p_of,
     weakest,
 )
-from sonde.results.detectable import detectable_of, level_asked
-from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
-from sonde.results.formats import join_names, number
+from sonde.results.detectable import detectable_apart, detectable_of, level_asked
+from sonde.results.dimensions import REASON, dimension, dimensions_are, dimensions_named
+from sonde.results.extremes import list_layers, split_at
+from sonde.results.formats import join_names, number, with_interval
 from sonde.results.intervals import LEVEL
+from sonde.results.scores import LEFT_OUT
 from sonde.results.verdict import why_no_verdict
 from sonde.results.words import (
     NO_DIFFERENCE,
@@ -40,11 +42,15 @@ from sonde.results.words import (
     figures,
     in_brackets,
     nothing_found,
+    standing,
     would_be_found,
 )
 
 ERASE, ABLATE = "erase", "ablate"
+
+
 MORE, LESS, ALIKE = "more", "less", "alike"
+
 
 NAMES = {
     "idn": "what identifiers name",
@@ -53,7 +59,10 @@ NAMES = {
 }
 """Properties in words; others are called as their task is."""
 
+
 _BEST, _AT_ERASED = dimensions_are({"selection": "best"}), dimensions_are({"selection": "erased"})
+
+
 _PLAIN = dimensions_are({})
 
 
@@ -338,3 +347,144 @@ def bits(row: Row | None, sign: str = "") -> str:
 def share(row: Row | None) -> str:
     """A share in per cent."""
     return "?" if row is None else f"{100 * row['value']:.1f}"
+
+
+LAYERS, PATCH = "logit_lens", "patch"
+
+
+def sentences(scores: pl.DataFrame) -> Iterator[str]:
+    """The sentences of each model and language."""
+    rows = scores.filter(pl.col("method").is_in([LAYERS, PATCH]))
+    for (model, language), part in rows.partition_by(
+        "model", "language", as_dict=True, maintain_order=True
+    ).items():
+        for sentence in (layers_sentence, patching_sentence):
+            if said := sentence(f"{model} ({language})", part):
+                yield said
+
+
+def _overall(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
+    return rows.filter((pl.col("metric") == metric) & dimensions_named())
+
+
+def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
+    """Where the right subword comes to the top, and from where frequency is beaten; empty without scores.
+
+    Args:
+        subject: Whom the rows are about.
+        rows: Scores of one model and language, those of controls included.
+    """
+    own = rows.filter((pl.col("method") == "logit_lens") & pl.col("control").is_null())
+    bits = {row["layer"]: row for row in _overall(own, "bits").iter_rows(named=True)}
+    first = _overall(own, "first_layer").to_dicts()
+    if not bits or not first:
+        return ""
+    depth = max(bits)
+    said = (
+        f"{subject}: of the subwords that it gets right, the right one stays on top from layer "
+        f"{with_interval(first[0])} of {depth} on, on average; {with_interval(bits[depth])} bits a subword "
+        "in the end"
+    )
+    if depth - 1 in bits:
+        said += f", {with_interval(bits[depth - 1])} one layer before"
+    for row in _overall(rows, "bits").filter(pl.col("control") == "unigram").iter_rows(named=True):
+        said += f"; by frequency alone {with_interval(row)}"
+        if why_no_verdict(row):
+            continue
+        judged = {layer: one for layer, one in bits.items() if not why_no_verdict(one)}
+        beaten = [layer for layer, one in judged.items() if one["ci_high"] < row["ci_low"]]
+        if beaten:
+            said += f", surely above that of {list_layers(beaten)}"
+        elif judged and all(one["ci_low"] > row["ci_high"] for one in judged.values()):
+            said += ", surely below that of every layer"
+        elif judged:
+            reach = would_be_found(max(detectable_apart(one, row) for one in judged.values()), digits=2)
+            said += f", {NO_DIFFERENCE} by which it is above that of any layer{in_brackets(reach)}"
+    return f"{said}{standing(first[0])}."
+
+
+def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
+    """Whether the model follows the exchange at all, and where the answer moves to; empty without scores.
+
+    Args:
+        subject: Whom the rows are about.
+        rows: Scores of one model and language.
+    """
+    change = rows.filter(pl.col("metric") == "margin_change").to_dicts()
+    if not change:
+        return ""
+    told = change[0]
+    over = f"{told['n']:,} pair{'s' * (told['n'] != 1)}"
+    moves = (
+        f"{subject}: exchanging two variables moves the answer by {with_interval(told)} logits over {over}"
+    )
+    if why := why_no_verdict(told):
+        return (
+            f"{subject}: {TOO_LITTLE} on whether exchanging two variables moves the answer ({why}): "
+            f"{with_interval(told)} logits over {over}."
+        )
+    if told["ci_high"] < 0:
+        return f"{moves}, away from where it should, so that the maps say nothing."
+    if told["ci_low"] <= 0:
+        return f"{moves}, {nothing_found(told, digits=2, unit=' logits')}, so that the maps say nothing."
+    measured = rows.filter((pl.col("metric") == "recovered") & (pl.col("method") == PATCH))
+    at = {
+        cell: {
+            row["layer"]: row
+            for row in measured.filter(dimensions_are({"direction": "denoising", "cell": cell})).iter_rows(
+                named=True
+            )
+        }
+        for cell in ("names", "place")
+    }
+    said = moves
+    # Of several layers each is named at a level that holds for all of them together.
+    kept, moved = (
+        [row["layer"] for row in split_at(at[cell].values(), 0.5)[0] if not why_no_verdict(row)]
+        for cell in ("names", "place")
+    )
+    if kept:
+        said += (
+            f"; the states of both variables' places surely bring back more than half of it at "
+            f"{list_layers(kept)} ({with_interval(at['names'][max(kept)], 100, 0)} % at layer {max(kept)})"
+        )
+    if moved:
+        said += (
+            f"; those of where the model answers at {list_layers(moved)} "
+            f"({with_interval(at['place'][min(moved)], 100, 0)} % at layer {min(moved)})"
+        )
+    else:
+        said += "; those of where the model answers do so surely at no layer before the last"
+    return f"{said}."
+
+
+SAID = {MORE: "costs more than", LESS: "costs less than"}
+"""What a head costs compared with others."""
+
+
+def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
+    """What the model uses, what it merely holds and what lies between; then a line a relation and layer."""
+    for model, language, found in erased_of(scores):
+        yield lead(f"{model} ({language})", found)
+        for one in found:
+            if one.construct:
+                yield (
+                    f"{one.name} ({language}), {model}: erased at layer {one.layer}, in {one.construct} "
+                    f"{bits(one.apart, sign='+')} bits per subword further than elsewhere"
+                )
+    tests = tests_beside(scores)
+    for row, kind in compared_with_others(scores):
+        who = f"{row['relation']} ({row['language']}), {row['model']}"
+        head, others = f"its head {row['layer']}.{row['head']} ablated", "other heads of the layer"
+        if kind in SAID:
+            said = f"{head} {SAID[kind]} {others} at its dependents"
+        elif kind == ALIKE:
+            found = nothing_found(row, digits=3, unit=" bits", among=tests)
+            said = f"{found} between {head} and {others} at its dependents"
+        else:
+            said = f"{TOO_LITTLE} on {head} beside {others} at its dependents ({kind})"
+        yield f"{who}: {said}: {bits(row, sign='+')} bits"
+    yield from sentences(scores)
+    left = scores.filter(pl.col("metric") == LEFT_OUT).with_columns(reason=dimension(REASON))
+    for row in left.iter_rows(named=True):
+        yield f"left out, {row['model']}: {row['reason']}"

@@ -17,14 +17,11 @@ import polars as pl
 from jaxtyping import Bool, Float, Int
 
 from sonde.base.fingerprint import unit_hash
-from sonde.capture.layers import LayerScores
-from sonde.capture.requests import Pass, Prepared
-from sonde.lenses._lens import Captured, LensSettings, Scoring
-from sonde.lenses.causal.effects import BITS
-from sonde.lenses.causal.fits import Fits, FittedChange
-from sonde.lenses.causal.measured import asking, constructs_of, hidden_tokens
+from sonde.capture.requests import LayerScores, Pass, Prepared
+from sonde.lenses.causal.effects import BITS, asking, constructs_of, hidden_tokens
+from sonde.lenses.causal.interventions import Fits, FittedChange, Rows, states_of
 from sonde.lenses.causal.options import read_options
-from sonde.lenses.causal.rows import Rows, states_of
+from sonde.lenses.engine.lens import Captured, LensSettings, Scoring
 from sonde.results import Mean, Score, left_out, means
 
 NAME = "logit_lens"

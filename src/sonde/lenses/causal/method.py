@@ -8,10 +8,9 @@ from typing import Protocol
 import polars as pl
 
 from sonde.capture.requests import Pass, Prepared
-from sonde.lenses._lens import Captured, LensSettings, Scoring
-from sonde.lenses.causal import ablate, erase, erase_draws, logit_lens, patch
-from sonde.lenses.causal.fits import Fits, FittedChange
-from sonde.lenses.causal.rows import Rows
+from sonde.lenses.causal import ablate, erase, erase_controls, logit_lens, patch
+from sonde.lenses.causal.interventions import Fits, FittedChange, Rows
+from sonde.lenses.engine.lens import Captured, LensSettings, Scoring
 from sonde.results.scores import Score
 
 Labels = Mapping[str, pl.DataFrame]
@@ -71,5 +70,5 @@ METHODS_BY_NAME: Mapping[str, CausalMethod] = {
     "logit_lens": logit_lens,
 }
 
-LAST_STAGES: Mapping[str, LaterStage] = {"erase": erase_draws}
+LAST_STAGES: Mapping[str, LaterStage] = {"erase": erase_controls}
 """What some methods ask at the layers that their second stage chose."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from sonde.base.options import Options, option
 from sonde.base.values import Count, OneOf
-from sonde.lenses._lens import LensSettings
+from sonde.lenses.engine.lens import LensSettings
 
 LENS = "causal"
 

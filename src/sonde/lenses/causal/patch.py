@@ -9,31 +9,35 @@ the training split are patched on the others, and some drawn at random say how f
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
-from sonde.capture.patches import DIRECTIONS, PatchCell, PatchedItem, Patches, TextPair
+from sonde.capture.interventions import DIRECTIONS, PatchCell, PatchedItem, Patches, TextPair
 from sonde.capture.requests import Pass, Plain, Prepared
 from sonde.corpora import Item
 from sonde.languages import has_facet
-from sonde.lenses._lens import Captured, LensSettings, Scoring
-from sonde.lenses.causal.fits import Fits, FittedChange
+from sonde.lenses.causal.interventions import Fits, FittedChange, Rows
 from sonde.lenses.causal.options import read_options
-from sonde.lenses.causal.rows import Rows
+from sonde.lenses.engine.lens import Captured, LensSettings, Scoring
+from sonde.results import Mean, left_out, means, spearman_rows
 from sonde.results.scores import Score
 from sonde.tasks._bugs import Choice
 from sonde.tasks._exchange import VariableExchange, exchanges
 
 NAME = "patch"
 
+
 PAIR, CELL = "pair", "cell"
 """What the rows of this method are: a pair, and what putting states into one of its texts did."""
 
+
 DRAWN = "drawn"
 """Group of cells that were drawn at random."""
+
 
 CELLS = {
     "place": ("place",),
@@ -45,6 +49,7 @@ CELLS = {
 }
 """Cells by name, with the roles of their subwords: where the model answers, the right variable's first place,
 its further ones, the places of the variable that it is exchanged with, all of these names, and the rest."""
+
 
 TRIED = 5
 """Exchanges of a function that are cut into subwords; the first that is cut alike is read."""
@@ -160,7 +165,86 @@ def second_rows(
 
 
 def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
-    """Every number; see `sonde.lenses.causal.patch_scores`."""
-    from sonde.lenses.causal.patch_scores import score_patches
-
+    """Every number; see `sonde.lenses.causal.patch`."""
     return score_patches(scoring)
+
+
+RECOVERED, MARGIN, CHANGE, PREFERS, ALIGNED = (
+    "recovered",
+    "margin",
+    "margin_change",
+    "prefers_right",
+    "aligned",
+)
+"""Metrics: the share of the way from one text's margin to the other's that states put there go; the logit of
+the variable that is right in the clean text less that of the other; by how much that differs between the two
+texts; the share of pairs in which it is positive; and the share of pairs that are cut alike."""
+
+
+ATTRIBUTION = "attribution"
+"""Method of numbers that gradients guess."""
+
+
+DIRECTION, CELL_NAME, TEXT = "direction", "cell", "text"
+"""Dimensions of the scores."""
+
+
+_BY = {DIRECTION: pl.col("kind"), CELL_NAME: pl.col("subject")}
+
+
+def score_patches(scoring: Scoring) -> Iterator[Score]:
+    """Every number of the pairs of measured functions."""
+    template = dataclasses.replace(scoring.template, method=NAME)
+    rows = scoring.observations.filter(pl.col("what").is_in([PAIR, CELL])).collect()
+    rows = rows.join(scoring.items.select("item_id", "cluster"), on="item_id")
+    pairs, cells = rows.filter(pl.col("what") == PAIR), rows.filter(pl.col("what") == CELL)
+    yield from _pairs(pairs, template)
+    yield from _cells(cells, template)
+
+
+def _pairs(pairs: pl.DataFrame, template: Score) -> Iterator[Score]:
+    """What the model makes of both texts before anything is put anywhere."""
+    if pairs.is_empty():
+        yield left_out(
+            template, "no measured function has two variables that can be exchanged around a place"
+        )
+        return
+    read = pairs.filter(pl.col("before").is_not_null())
+    if read.is_empty():
+        yield left_out(template, "the model cuts no pair of functions into subwords alike")
+    change = pl.col("before") - pl.col("after")
+    yield from means(read, [Mean(CHANGE, change, "real")], template)
+    for text, margin in (("clean", pl.col("before")), ("corrupt", pl.col("after"))):
+        asked = [Mean(MARGIN, margin, "real"), Mean(PREFERS, margin > 0)]
+        yield from means(read, asked, template.within((TEXT, text)))
+    yield from means(pairs, [Mean(ALIGNED, pl.col("hits"), per=pl.col("n"))], template)
+
+
+def _cells(cells: pl.DataFrame, template: Score) -> Iterator[Score]:
+    """What states suffice for, and what is needed, by layer and cell."""
+    if cells.is_empty():
+        return
+    guess = Mean(RECOVERED, pl.col("guess"), "real", per=pl.col("target") - pl.col("before"))
+    guessed = dataclasses.replace(template, method=ATTRIBUTION)
+    yield from _counted(cells, guess, guessed)
+    patched = cells.filter(pl.col("after").is_not_null())
+    # A cell that was drawn in some pairs alone says nothing of all.
+    whole = pl.len().over("kind", "subject", "layer") == cells["item_id"].n_unique()
+    real = Mean(
+        RECOVERED, pl.col("after") - pl.col("before"), "real", per=pl.col("target") - pl.col("before")
+    )
+    yield from _counted(patched.filter(whole), real, template)
+    drawn = patched.filter(pl.col("group") == DRAWN)
+    if drawn.height:
+        told = (drawn["after"] - drawn["before"]).to_numpy()
+        agreement = dataclasses.replace(guessed, metric="spearman")
+        yield from spearman_rows(
+            agreement, told, drawn["guess"].to_numpy(), drawn["cluster"].to_numpy(), template.seed
+        )
+
+
+def _counted(rows: pl.DataFrame, asked: Mean, template: Score) -> Iterator[Score]:
+    """A ratio of sums by cell; what is counted are pairs, not what the sums are over."""
+    pairs = rows["item_id"].n_unique()
+    for one in means(rows, [asked], template, by=_BY, columns=("layer",)):
+        yield dataclasses.replace(one, n=pairs, contributions=one.contributions)

@@ -12,8 +12,8 @@ import polars as pl
 from jaxtyping import Int
 
 from sonde.base.fingerprint import unit_hash
-from sonde.lenses._lens import Scoring
-from sonde.lenses.causal.rows import states_of
+from sonde.lenses.causal.interventions import states_of
+from sonde.lenses.engine.lens import Scoring
 from sonde.results.clusters import kish
 from sonde.tasks import TASKS
 

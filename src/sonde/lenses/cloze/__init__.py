@@ -19,28 +19,33 @@ from sonde.base.errors import UsageError
 from sonde.base.options import Option
 from sonde.capture.requests import Answer, AnswerRanks, Masked, Pass, Plain, Prepared, TokenScores
 from sonde.corpora import Item
-from sonde.lenses._defaults import LensDefaults
-from sonde.lenses._lens import Captured, Control, LensSettings, Scoring
-from sonde.lenses._words import whole_words, word_by_word
-from sonde.lenses.cloze.headline import headline
 from sonde.lenses.cloze.libraries import write_libraries
-from sonde.lenses.cloze.margins import MARGIN_TASKS, score_margins
-from sonde.lenses.cloze.observe import TOP_K, observe_queries, observe_texts
-from sonde.lenses.cloze.options import UNIFIED, ClozeOptions
-from sonde.lenses.cloze.plan import (
+from sonde.lenses.cloze.observe import (
     ONE,
+    TOP_K,
     Ask,
     ClozeQuery,
     asks_of,
     distinct_gaps,
     distinct_variants,
     name_of,
+    observe_queries,
+    observe_texts,
     queries_by_item,
     statements,
 )
-from sonde.lenses.cloze.predictions import write_predictions
-from sonde.lenses.cloze.scores import score_candidates, score_masked
-from sonde.lenses.cloze.vocabulary import unified
+from sonde.lenses.cloze.paired import MARGIN_TASKS, score_margins
+from sonde.lenses.cloze.ranks import unified
+from sonde.lenses.cloze.score import (
+    UNIFIED,
+    ClozeOptions,
+    headline,
+    score_candidates,
+    score_masked,
+    write_predictions,
+)
+from sonde.lenses.engine.lens import Captured, Control, LensDefaults, LensSettings, Scoring
+from sonde.lenses.engine.observations import whole_words, word_by_word
 from sonde.models import Capabilities
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score

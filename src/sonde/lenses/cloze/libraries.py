@@ -17,8 +17,17 @@ import polars as pl
 
 from sonde.base.files import write_atomic
 from sonde.lenses.cloze.observe import ANSWER, TEXT
-from sonde.lenses.cloze.ranked import PUBLISHED_MODES, RANDOM_WEIGHTS, contested, ranked_answers
-from sonde.lenses.cloze.rates import COMPETING, NAMES, at_k, chance_at_k, hit
+from sonde.lenses.cloze.ranks import (
+    COMPETING,
+    NAMES,
+    PUBLISHED_MODES,
+    RANDOM_WEIGHTS,
+    at_k,
+    chance_at_k,
+    contested,
+    hit,
+    ranked_answers,
+)
 from sonde.results import Mean, Score, mean_differences, means
 from sonde.results.columns import scan_files
 from sonde.results.intervals import Kind

@@ -13,33 +13,77 @@ from functools import partial
 
 import polars as pl
 
+from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
-from sonde.lenses._defaults import LensDefaults
-from sonde.lenses._lens import LensSettings, Method, Scoring, Training
-from sonde.lenses.finetune.asking import ask
-from sonde.lenses.finetune.baselines import applies, further_texts, options_of
+from sonde.lenses.engine.lens import LensDefaults, LensSettings, Method, Scoring, Training
 from sonde.lenses.finetune.card import write_card
-from sonde.lenses.finetune.data import POINTER_TASKS, data_of, splits_of, with_evidence
-from sonde.lenses.finetune.headline import headline_lines
+from sonde.lenses.finetune.data import (
+    TEST,
+    asked_rows,
+    baseline_rows,
+    data_of,
+    samples_of,
+    splits_of,
+    trained_rows,
+    with_evidence,
+)
 from sonde.lenses.finetune.options import (
     AS_SAVED,
     BAG,
     BAG_OPTIONS,
     LENS,
     MODEL_OPTIONS,
+    POINTER_TASKS,
     PRETRAINED,
     SCRATCH,
     SCRATCH_OPTIONS,
     FinetuneOptions,
+    applies,
+    arm_of,
+    further_texts,
+    options_of,
     replaced,
+    variants,
 )
-from sonde.lenses.finetune.rows import baseline_rows, trained_rows
-from sonde.lenses.finetune.score import score_all
-from sonde.lenses.finetune.sweep import arm_of, variants
+from sonde.lenses.finetune.score import headline_lines, score_all
 from sonde.models import Capabilities
+from sonde.models._resolve import locate
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.training.baselines.recipe import BASELINES, MODEL
+
+
+def ask(method: Method, training: Training, examples: pl.DataFrame) -> pl.DataFrame:
+    """The item table of a model that was fine-tuned before.
+
+    Args:
+        method: What is asked for; its task has to be that of the model.
+        training: The run's model, and how a training would go.
+        examples: All examples, whatever their split; see `sonde.lenses.finetune.data.with_evidence`.
+
+    Raises:
+        InputError: The model is not one that was fine-tuned for the task.
+    """
+    from sonde.training.finetune.data import read_all, reader_of
+    from sonde.training.finetune.predict import answer
+    from sonde.training.finetune.saved import FineTuned
+
+    place = locate(training.model)
+    model = FineTuned.from_pretrained(place.name, training.model.device)
+    task = model.facts.about.get("task", method.task)
+    if task != method.task:
+        raise InputError(
+            f"model {training.model.name!r} was fine-tuned for task {task!r} and is asked {method.task!r}; "
+            f"name -t {task}"
+        )
+    asked = examples.with_columns(split=pl.lit(TEST)).sort("example_id")
+    samples = samples_of(method.task, asked, model.classes, training.language)
+    loaded, recipe = model.loaded, model.facts.recipe
+    reader = reader_of(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
+    encoded = read_all(samples, reader, recipe.length, recipe.cut)
+    answers = answer(model.model, encoded, reader.pad)
+    return asked_rows(answers, asked, model.classes, samples)
+
 
 TASKS = (
     "variable_misuse", "wrong_operator", "swapped_operand", "function_docstring", "exception_type",
@@ -95,7 +139,7 @@ class Finetune(LensDefaults):
         return tuple(methods)
 
     def train(self, method: Method, training: Training) -> pl.DataFrame:
-        """Train a method; see `sonde.lenses.finetune.rows.ROWS_SCHEMA` for the rows.
+        """Train a method; see `sonde.lenses.finetune.data.ROWS_SCHEMA` for the rows.
 
         Raises:
             SondeError: The data or the model cannot be trained on.
@@ -117,7 +161,7 @@ class Finetune(LensDefaults):
         if method.name == BAG:
             return baseline_rows(method.task, splits, training.language, pointer=method.task in POINTER_TASKS)
         if method.name in BASELINES:
-            from sonde.training.baselines.tune import tune_baseline
+            from sonde.training.baselines.models import tune_baseline
 
             own, further = options.baseline_recipe(recipe), None
             if options.word2vec_corpus:
@@ -136,8 +180,8 @@ class Finetune(LensDefaults):
             rows = trained_rows(tuned, splits, data)
             write_card(tuned, rows, data, about)
             return rows
-        from sonde.lenses.finetune.attend import with_attention
-        from sonde.training.finetuning.tune import tune
+        from sonde.lenses.finetune.attention import with_attention
+        from sonde.training.finetune.tune import tune
 
         spec = training.model
         if method.name == SCRATCH:

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from sonde.base.files import write_atomic
-from sonde.lenses.finetune.data import TEST
-from sonde.lenses.finetune.rows import EXAMPLE
+from sonde.lenses.finetune.data import EXAMPLE, TEST
 from sonde.results import mean_rows
 from sonde.results.scores import Score
 from sonde.results.words import figures
 
 if TYPE_CHECKING:
-    from sonde.training.finetuning.data import Data
-    from sonde.training.finetuning.tune import Tuned
+    from sonde.training.finetune.data import Data
+    from sonde.training.finetune.tune import Tuned
 
 NAME = "README.md"
 

@@ -3,31 +3,336 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
-from annotated_types import Ge
+import polars as pl
+from annotated_types import Ge, Gt, Le, Lt
 
-from sonde.base.options import option
+from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.fingerprint import unit_hash
+from sonde.base.options import Option, Options, guessed, option
 from sonde.base.values import Count, OneOf, PositiveShare, Share, Whole
-from sonde.lenses._lens import LensSettings
-from sonde.lenses._quirks import Seam, paper_options
-from sonde.lenses.finetune.baselines import BaselineOptions, Dropout, Rate, scoring_option
-from sonde.lenses.finetune.sweep import SWEPT
-from sonde.training.baselines.recipe import BASELINES
-from sonde.training.finetuning.recipe import CUTS, DROP, HEADS, HELD, KEEP, WEIGHTS, FineTuning
+from sonde.corpora import Intake, NearDuplicateIndex, duplicate_tokens, read_items
+from sonde.lenses.engine.lens import LensSettings, Method, Seam, paper_options
+from sonde.results.dimensions import Dimensions
+from sonde.training.baselines.recipe import BASELINES, LSTM_POINTER, SUBWORDS, TRANSFORMER, WORD2VEC, Sizes
+from sonde.training.finetune.recipe import CUTS, DROP, HEADS, HELD, KEEP, WEIGHTS, FineTuning
 from sonde.training.precision import PRECISIONS
 
+if TYPE_CHECKING:
+    from sonde.training.baselines.vectors import Unlabelled
+
+POINTER_TASKS = frozenset({"misuse_repair"})
+"""Tasks that ask for two places rather than for a class."""
+
+
+Rate = Annotated[float, Gt(0), Lt(1)]
+
+
+Dropout = Annotated[float, Ge(0), Le(0.9)]
+
+
+_DEFAULT_SIZES = Sizes()
+
+
+_SHARED = frozenset({"baseline_rates", "baseline_epochs", "subwords", "vocabulary"})
+
+
+_RECURRENT = frozenset({"embedding", "lstm_layers", "lstm_width", "lstm_dropout"})
+
+
+_TRANSFORMER = frozenset({"transformer_layers", "transformer_width"})
+
+
+_WORD2VEC = frozenset({"word2vec_epochs", "word2vec_window", "word2vec_negative", "word2vec_corpus"})
+
+
+_MOST = 40_000
+"""Further functions that are read; by hash, as many as data sets are drawn from at most."""
+
+
+_NOT_THEIRS = frozenset({"rates", "frozen"})
+"""Options of fine-tuning that baselines do not know."""
+
+
+scoring_option = partial(option, scoring=True)
+"""Declares an option that changes scores alone: what is trained has its own key."""
+
+
+class BaselineOptions(Options):
+    """The options of the baselines."""
+
+    lens = "finetune"
+
+    baseline_rates: tuple[Rate, ...] = scoring_option(
+        # What the search of CuBERT's paper always chose for BiLSTMs.
+        (1e-3,),
+        "peak learning rates of the baselines, as rates is the model's",
+    )
+    baseline_epochs: tuple[Count, ...] = scoring_option(
+        (), "most passes of the baselines, as epochs is the model's", unset="as epochs"
+    )
+    subwords: Annotated[str, OneOf(SUBWORDS)] = scoring_option(
+        _DEFAULT_SIZES.subwords,
+        "what baselines read: the model's subwords, or a vocabulary of program tokens learned on the "
+        "training texts",
+    )
+    vocabulary: Count = scoring_option(_DEFAULT_SIZES.vocabulary, "size of that vocabulary")
+    embedding: Count = scoring_option(_DEFAULT_SIZES.embedding, "width of token vectors below an LSTM")
+    lstm_layers: Count = scoring_option(_DEFAULT_SIZES.lstm_layers, "layers of an LSTM")
+    lstm_width: Count = scoring_option(_DEFAULT_SIZES.lstm_width, "its hidden units in each direction")
+    lstm_dropout: Dropout = scoring_option(_DEFAULT_SIZES.lstm_dropout, "dropout between its layers")
+    transformer_layers: Count = scoring_option(
+        _DEFAULT_SIZES.transformer_layers, "layers of the transformer that is trained from scratch"
+    )
+    transformer_width: Count = scoring_option(
+        _DEFAULT_SIZES.transformer_width, "its hidden units, in heads of 64"
+    )
+    word2vec_epochs: Count = scoring_option(
+        _DEFAULT_SIZES.word2vec_epochs, "passes of Word2Vec over its texts"
+    )
+    word2vec_window: Count = scoring_option(
+        _DEFAULT_SIZES.word2vec_window, "subwords to each side that it looks at"
+    )
+    word2vec_negative: Count = scoring_option(
+        _DEFAULT_SIZES.word2vec_negative, "negative samples for each subword that occurs"
+    )
+    word2vec_corpus: str = scoring_option(
+        "",
+        "a corpus whose functions Word2Vec learns on beside the training texts; what shares a cluster with "
+        "validation or test, or nearly repeats some of it, is left out",
+        corpus=True,
+    )
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of the baselines."""
+        return Sizes(**self.model_dump(include={one.name for one in dataclasses.fields(Sizes)}))
+
+    def baseline_recipe(self, recipe: FineTuning) -> FineTuning:
+        """How a baseline is trained: as a model is, but for its rates and epochs."""
+        recipe = dataclasses.replace(recipe, rates=self.baseline_rates)
+        if not self.baseline_epochs:
+            return recipe
+        first, *others = self.baseline_epochs
+        return dataclasses.replace(recipe, epochs=first, other_epochs=tuple(others))
+
+
+def applies(name: str, task: str) -> str:
+    """Why a method does not apply to a task; empty where it does."""
+    if name == LSTM_POINTER and task not in POINTER_TASKS:
+        return f"{LSTM_POINTER} points at places, and the task asks for a class; bilstm takes it"
+    return ""
+
+
+def options_of(name: str, of_models: frozenset[str]) -> frozenset[str]:
+    """The options that a baseline's training depends on.
+
+    Args:
+        name: The baseline.
+        of_models: Those that the training of a model depends on.
+    """
+    own = _TRANSFORMER if name == TRANSFORMER else _RECURRENT
+    more = _WORD2VEC if name in WORD2VEC else ()
+    return (of_models - _NOT_THEIRS) | {*_SHARED, *own, *more}
+
+
+def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]) -> Unlabelled:
+    """The functions of a corpus without those of validation and test, and without what is like them.
+
+    Args:
+        corpus: The corpus as named on the command line.
+        language: Public name of the language.
+        splits: The examples; ``valid`` and ``test`` are kept away from.
+
+    Raises:
+        SondeError: The corpus cannot be read.
+    """
+    from sonde.training.baselines.vectors import Unlabelled
+
+    apart = pl.concat([splits["valid"], splits["test"]])
+    clusters = set(apart["cluster"].to_list())
+    index = NearDuplicateIndex()
+    for name, text in apart.select("example_id", "text").iter_rows():
+        index.add(name, duplicate_tokens(text))
+    every = {item.item_id: item for item in read_items(corpus, Intake(), languages=(language,))}
+    read = sorted(every.values(), key=lambda item: (unit_hash("further", item.item_id), item.item_id))[:_MOST]
+    texts: list[str] = []
+    near = shared = 0
+    for item in read:
+        if item.cluster in clusters:
+            shared += 1
+        elif index.find(duplicate_tokens(item.text)) is not None:
+            near += 1
+        else:
+            texts.append(item.text)
+    about = {"corpus": corpus, "clusters of valid or test": shared, "near valid or test": near}
+    return Unlabelled(texts, about)
+
+
+SWEPT = frozenset(
+    {
+        *("fraction", "examples", "length", "epochs", "batch", "rates", "frozen", "pooling"),
+        *("warmup", "decay"),
+        *("dropout", "patience", "precision", "cut", "head", "class_weights", "pointer_epochs", "lora_rank"),
+        *("scratch_rates", "scratch_epochs"),
+        *("baseline_rates", "baseline_epochs", "subwords", "vocabulary", "embedding", "lstm_layers"),
+        *("lstm_width", "lstm_dropout", "transformer_layers", "transformer_width", "word2vec_epochs"),
+    }
+)
+"""Options that may take several values in one run."""
+
+
+_WHOLE = ("examples", "all")
+"""The value of an option that means no limit, as it is written in a sweep."""
+
+
+_APART = frozenset({"methods", "seeds", "sweep", "external_test"})
+"""Options that say what is trained, not how."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepVariant:
+    """One value for each swept option.
+
+    Attributes:
+        name: As ``fraction=0.33;epochs=2``; empty where nothing is swept.
+        options: The values.
+    """
+
+    name: str
+    options: Mapping[str, Option]
+
+    @property
+    def dimensions(self) -> Dimensions:
+        """Its dimensions of the scores; none where nothing is swept."""
+        return tuple((name, value_text(name, value)) for name, value in self.options.items())
+
+    def settings(self, base: LensSettings) -> LensSettings:
+        """Settings with these values."""
+        return dataclasses.replace(base, options={**base.options, **self.options})
+
+
+def variants(settings: LensSettings) -> tuple[SweepVariant, ...]:
+    """Every combination of swept values, the first option's values outermost.
+
+    The option ``sweep`` reads ``NAME: VALUE, VALUE; NAME: VALUE, VALUE``.
+
+    Raises:
+        UsageError: The sweep cannot be read, or names an option or a value twice.
+        UnknownNameError: An option that cannot be swept.
+    """
+    written = settings.options.get("sweep", "")
+    if not isinstance(written, str):
+        raise _unreadable(written)
+    swept: dict[str, list[Option]] = {}
+    for part in filter(None, map(str.strip, written.split(";"))):
+        name, colon, values = (one.strip() for one in part.partition(":"))
+        given = [value.strip() for value in values.split(",")]
+        if not colon or not all(given):
+            raise _unreadable(written)
+        if name not in SWEPT:
+            raise UnknownNameError("option to sweep in lens 'finetune'", name, SWEPT)
+        if name in swept or len(set(given)) < len(given):
+            raise UsageError(f"lens 'finetune': option sweep = {written!r} names something twice")
+        swept[name] = [0 if (name, value) == _WHOLE else guessed(value) for value in given]
+    return tuple(
+        SweepVariant(
+            ";".join(f"{name}={value_text(name, value)}" for name, value in zip(swept, values, strict=True)),
+            dict(zip(swept, values, strict=True)),
+        )
+        for values in itertools.product(*swept.values())
+    )
+
+
+def arm_of(
+    name: str,
+    task: str,
+    settings: LensSettings,
+    variant: SweepVariant,
+    *,
+    number: int = 0,
+    needs_model: bool = True,
+    only: frozenset[str] | None = None,
+) -> Method:
+    """A method with the options that its training depends on.
+
+    Args:
+        name: What is trained.
+        task: On which task.
+        settings: What the user chose.
+        variant: The values of what is swept.
+        number: Which of several seeds, from 0.
+        needs_model: See `Method`.
+        only: Names of all options that it knows; None for every option of a training.
+    """
+    known = {
+        option: value
+        for option, value in variant.settings(settings).options.items()
+        if option not in _APART and (only is None or option in only)
+    }
+    kept = [part for part in variant.name.split(";") if part.partition("=")[0] in known]
+    return Method(
+        name=name,
+        task=task,
+        seed=settings.seed + number,
+        needs_model=needs_model,
+        variant=";".join(kept),
+        options=tuple(sorted(known.items())),
+    )
+
+
+def within(part: str, whole: str) -> bool:
+    """Whether every value of one variant is among those of another.
+
+    >>> within("fraction=0.5", "fraction=0.5;epochs=2"), within("", "epochs=2"), within("epochs=2", "")
+    (True, True, False)
+    """
+    return set(filter(None, part.split(";"))) <= set(whole.split(";"))
+
+
+def _unreadable(written: object) -> UsageError:
+    return UsageError(
+        f"lens 'finetune': option sweep = {written!r}: expected NAME: VALUE, VALUE, for example "
+        "fraction: 0.33, 0.66, 1"
+    )
+
+
+def value_text(name: str, value: Option) -> str:
+    """A swept value of an option as scores and item tables name it."""
+    if (name, value) == (_WHOLE[0], 0):
+        return _WHOLE[1]
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 LENS = "finetune"
+
 
 RECIPE: Seam[FineTuning, []] = Seam(LENS)
 """How a model is fine-tuned, where published code does so otherwise; docs/paper-modes.md says how."""
 
+
 PRETRAINED, SCRATCH, BAG = "pretrained", "scratch", "bag_of_tokens"
+
+
 DEFAULT_METHODS = (PRETRAINED, SCRATCH, BAG)
+
+
 METHODS = (*DEFAULT_METHODS, *BASELINES)
+
+
 POOLINGS = ("auto", "mean", "max", "last", "first")
+
+
 BAG_OPTIONS = frozenset({"fraction", "valid", "examples"})
 """Options that what needs no model knows."""
+
 
 _DEFAULT = FineTuning()
 
@@ -176,6 +481,7 @@ class FinetuneOptions(BaselineOptions):
 
 AS_SAVED = frozenset({"as_saved"})
 """Options that a model which is not trained knows."""
+
 
 SCRATCH_OPTIONS = frozenset({"scratch_rates", "scratch_epochs"})
 """Options that the training from scratch alone knows."""

@@ -16,17 +16,17 @@ from jaxtyping import Bool
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.corpora import Item
-from sonde.lenses._lens import Scoring
-from sonde.lenses.probe.data import Examples, States
+from sonde.lenses.engine.lens import Scoring
+from sonde.lenses.probe.data import TOKEN_UNIT
+from sonde.lenses.probe.examples import Examples, States
 from sonde.lenses.probe.fit import BEST, fit, fit_several
-from sonde.lenses.probe.observe import TOKEN_UNIT
 from sonde.lenses.probe.options import CONTROL_LEAST, Probing
 from sonde.results import Score, mean_rows, trained_rows
 from sonde.tasks import Dataset
 from sonde.tasks._cues import predict_local_cues
 from sonde.tasks._surface import surface_predictions
-from sonde.training.probes.control import control_labels, parts_within_types
-from sonde.training.probes.parts import check_folds
+from sonde.training.probes.controls import control_labels, parts_within_types
+from sonde.training.probes.splits import check_folds
 
 CONTROL_TASK = "control_task"
 RANDOM_WEIGHTS = "random_weights"

@@ -2,122 +2,192 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
-from sonde.base.errors import InputError, UsageError
-from sonde.corpora import item_id
-from sonde.lenses._states import unpack
-from sonde.lenses.probe.observe import IS_WHOLE, SPAN, TOKEN_UNIT, WHOLE
-from sonde.lenses.probe.options import Probing
-from sonde.training.probes.parts import Parts, grouped_folds
+from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.fingerprint import unit_hash
+from sonde.capture.requests import HiddenStates, Pass, Plain, Prepared
+from sonde.corpora import Item, item_id
+from sonde.lenses.engine.lens import Captured, LensSettings
+from sonde.lenses.engine.observations import pack, subwords_of, unpack
+from sonde.lenses.probe.examples import IS_WHOLE, Examples, States
+from sonde.lenses.probe.options import Probing, read_options
+from sonde.results.columns import Columns, schema_of
+
+STATES_COLUMNS: Columns = {
+    "item_id": (pl.String, "the input"),
+    "start": (pl.Int32, "first of the characters that it stands for; -1 for the whole text"),
+    "end": (pl.Int32, "their end, exclusive; -1 for the whole text"),
+    "pooling": (
+        pl.String,
+        "`mean`, `last`, `summary` of the whole text; `span`: mean over a token's subwords",
+    ),
+    "states": (
+        pl.Binary,
+        "half precision, layer by layer, embeddings first, each layer divided by its scale",
+    ),
+    "scale": (pl.List(pl.Float32), "a power of two a layer"),
+}
+"""Columns of the probe lens's item table, one row a pooled vector of all layers."""
+
+
+STATES_SCHEMA = schema_of(STATES_COLUMNS)
+
+
+WHOLE = -1
+
+
+SPAN = "span"
+
+
+TOKEN_UNIT = "token"
+
+
+SHORTEST_TREE, LONGEST_TREE = 6, 64
+"""Code tokens of the functions that structural probes look at."""
+
+
+Place = tuple[int, int]
+
+
+def isolated_items(items: Sequence[Item], labels: Mapping[str, pl.DataFrame]) -> list[Item]:
+    """Every surface of a token task as a text of its own."""
+    languages = {item.language for item in items}
+    surfaces = {surface for table in labels.values() for surface in table["type"].to_list() if surface}
+    return [
+        Item(
+            item_id=item_id(surface, language, TOKEN_UNIT),
+            text=surface,
+            language=language,
+            unit=TOKEN_UNIT,
+            name=surface,
+            cluster=surface,
+        )
+        for language in sorted(languages)
+        for surface in sorted(surfaces)
+    ]
+
+
+def ends_of(rows: pl.DataFrame) -> dict[str, tuple[bool, tuple[Place, ...]]]:
+    """For each item, whether its whole text is asked for, and the spans that are.
+
+    Args:
+        rows: Examples; those that span their text ask for the whole of it.
+    """
+    spans = rows.filter(~IS_WHOLE)
+    others = spans.filter(pl.col("other_start").is_not_null())
+    places = pl.concat(
+        [
+            spans.select("item_id", "start", "end"),
+            others.select("item_id", pl.col("other_start").alias("start"), pl.col("other_end").alias("end")),
+        ]
+    ).unique()
+    found: dict[str, tuple[bool, tuple[Place, ...]]] = {}
+    for name in rows.filter(IS_WHOLE)["item_id"].unique().to_list():
+        found[name] = (True, ())
+    for name, start, end in places.sort("item_id", "start", "end").iter_rows():
+        is_whole, held = found.get(name, (False, ()))
+        found[name] = is_whole, (*held, (start, end))
+    return found
+
+
+def examples_of(labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """The places that any task asks for."""
+    columns = ("item_id", "start", "end", "other_start", "other_end", "characters")
+    return pl.concat([table.select(columns) for table in labels.values()])
+
+
+def wanted_of(
+    prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], structural: float
+) -> dict[str, tuple[bool, tuple[Place, ...]]]:
+    """`ends_of` for all tasks, and every code token of the functions that structural probes look at."""
+    found = ends_of(examples_of(labels))
+    for one in prepared:
+        if structural and looked_at(one.item.item_id, one.item.unit, len(one.tokens), structural):
+            is_whole, places = found.get(one.item.item_id, (False, ()))
+            tokens = zip(one.tokens.start.tolist(), one.tokens.end.tolist(), strict=True)
+            found[one.item.item_id] = is_whole, tuple(sorted({*places, *tokens}))
+    return found
+
+
+def looked_at(item: str, unit: str, tokens: int, share: float) -> bool:
+    """Whether structural probes look at an item; long texts would outweigh all others."""
+    short = SHORTEST_TREE <= tokens <= LONGEST_TREE
+    return unit != TOKEN_UNIT and short and unit_hash("structural probe", item) < share
+
+
+def requests(
+    prepared: Sequence[Prepared],
+    labels: Mapping[str, pl.DataFrame],
+    pooling: tuple[str, ...],
+    structural: float = 0.0,
+) -> tuple[Pass, ...]:
+    """One plain pass: whole texts by every pooling, and all spans that any task asks for."""
+    wanted = wanted_of(prepared, labels, structural)
+    spans: dict[str, tuple[tuple[int, int], ...]] = {}
+    for one in prepared:
+        _, places = wanted.get(one.item.item_id, (False, ()))
+        if places:
+            first, stop = subwords_of(places, one.alignment.subwords)
+            spans[one.item.item_id] = tuple(zip(first.tolist(), stop.tolist(), strict=True))
+    whole = HiddenStates(pooling=pooling)
+    if not spans:
+        return (Pass(Plain(), (whole,)),)
+    return (Pass(Plain(), (whole, HiddenStates(pooling=("spans",), spans=spans))),)
+
+
+def observe_items(
+    observed: Sequence[Captured],
+    labels: Mapping[str, pl.DataFrame],
+    pooling: tuple[str, ...],
+    structural: float = 0.0,
+) -> pl.DataFrame:
+    """The rows of a few items; a place that no subword belongs to has none.
+
+    Raises:
+        CaptureError: A state is infinite or NaN.
+    """
+    wanted = wanted_of([one.prepared for one in observed], labels, structural)
+    rows: list[tuple[str, int, int, str]] = []
+    vectors: list[Float[np.ndarray, "layer d_model"]] = []
+    for one in observed:
+        item = one.prepared.item
+        if not one.captures or not len(one.prepared.alignment.subwords):
+            continue
+        states = one.captures[0].states
+        is_whole, places = wanted.get(item.item_id, (item.unit == TOKEN_UNIT, ()))
+        for name in pooling if is_whole else ():
+            # A family without a summary token gives no such vector.
+            if name in states and not np.isnan(states[name]).all():
+                rows.append((item.item_id, WHOLE, WHOLE, name))
+                vectors.append(states[name])
+        if not places or "spans" not in states:
+            # Of a text that is no subwords, no part has a state.
+            continue
+        first, stop = subwords_of(places, one.prepared.alignment.subwords)
+        for index, (start, end) in enumerate(places):
+            if stop[index] > first[index]:
+                rows.append((item.item_id, start, end, SPAN))
+                vectors.append(states["spans"][:, index])
+    if not rows:
+        return pl.DataFrame(schema=dict(STATES_SCHEMA))
+    packed, scale = pack(np.stack(vectors), [row[0] for row in rows])
+    names, starts, ends, kinds = zip(*rows, strict=True)
+    columns = {"item_id": names, "start": starts, "end": ends, "pooling": kinds}
+    return pl.DataFrame({**columns, "states": packed, "scale": scale.tolist()}, schema=dict(STATES_SCHEMA))
+
 
 ISOLATED = "isolated"
 """Pooling of tokens that are shown alone."""
 
+
 COMPARED = frozenset({"labelled_pairs"})
 """Tasks about two whole texts, as clones are: what tells them is how far the states are apart."""
-
-States = Float[np.ndarray, "layer example d_model"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Examples:
-    """A task's examples as arrays, in one order.
-
-    Attributes:
-        task: Public name.
-        frame: Their rows in `sonde.tasks.EXAMPLE_SCHEMA`.
-        classes: Names of the classes, numbers in their order.
-        labels: Class of each example.
-        values: The number before classes; NaN where there is none.
-        lengths: Code tokens and characters of each text.
-        clusters: What is resampled as one, by its number among all clusters of the task.
-        folds: Rows that train, choose and are tested, in each fold; one fold where a split is given.
-    """
-
-    task: str
-    frame: pl.DataFrame
-    classes: tuple[str, ...]
-    labels: Int[np.ndarray, " example"]
-    values: Float[np.ndarray, " example"]
-    lengths: Float[np.ndarray, "example length"]
-    clusters: Int[np.ndarray, " example"]
-    folds: tuple[Parts, ...]
-
-    @classmethod
-    def of(cls, task: str, frame: pl.DataFrame) -> Examples:
-        """Examples of a table, in its own splits; rows without a label are left out."""
-        frame = frame.filter(pl.col("label").is_not_null())
-        classes = tuple(sorted(frame["label"].unique().to_list(), key=_as_number))
-        number = {label: index for index, label in enumerate(classes)}
-        return cls(
-            task=task,
-            frame=frame,
-            classes=classes,
-            labels=np.array([number[label] for label in frame["label"].to_list()], dtype=np.int64),
-            values=frame["value"].fill_null(float("nan")).to_numpy(),
-            lengths=frame.select("tokens", "characters").to_numpy().astype(np.float64),
-            clusters=frame["cluster"].rank("dense").to_numpy().astype(np.int64) - 1,
-            folds=(Parts.of(frame["split"].to_list()),),
-        )
-
-    def cross_fitted(self, folds: int, seed: int) -> Examples:
-        """The examples dealt to so many folds by cluster; a split that the source brings stays as it is.
-
-        Raises:
-            InputError: There are fewer than three clusters.
-        """
-        if self.frame["given_split"].any():
-            return self
-        try:
-            return replace(self, folds=grouped_folds(self.labels, self.clusters, folds, seed))
-        except InputError as error:
-            raise InputError(f"task {self.task!r}: {error}") from error
-
-    def only(self, rows: Int[np.ndarray, " row"]) -> Examples:
-        """Some of the examples, each in its fold; classes that none of them has are gone."""
-        place = np.full(len(self.labels), -1)
-        place[rows] = np.arange(len(rows))
-        folds = [
-            Parts(*(held[held >= 0] for held in (place[part] for part in (one.train, one.valid, one.test))))
-            for one in self.folds
-        ]
-        # Clusters keep their numbers, which name them.
-        kept = Examples.of(self.task, self.frame[rows])
-        return replace(kept, folds=tuple(folds), clusters=self.clusters[rows])
-
-    @property
-    def tested(self) -> Int[np.ndarray, " tested"]:
-        """Rows that are tested, fold after fold: the order of all that is predicted."""
-        return np.concatenate([parts.test for parts in self.folds])
-
-    @property
-    def types(self) -> list[str]:
-        """Surface of each token; empty for other tasks."""
-        return self.frame["type"].to_list()
-
-    @property
-    def about_tokens(self) -> bool:
-        """Whether the examples are tokens."""
-        return bool((self.frame["type"] != "").any())
-
-    @property
-    def whole(self) -> bool:
-        """Whether every example is a whole text."""
-        return self.frame.filter(~IS_WHOLE).is_empty()
-
-
-def _as_number(label: str) -> tuple[float, str]:
-    """Numbers in their order, other names after them in theirs."""
-    try:
-        return float(label), ""
-    except ValueError:
-        return float("inf"), label
 
 
 def poolings_of(examples: Examples, options: Probing) -> tuple[str, ...]:
@@ -225,3 +295,110 @@ def _of_layer(observations: pl.LazyFrame, layer: int) -> pl.LazyFrame:
     return observations.with_columns(
         pl.col("states").bin.slice(place * width, width), pl.col("scale").list.slice(place, 1)
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerStates:
+    """Examples and their states, row by row.
+
+    Attributes:
+        values: One row an example; of a pair three or four times as wide, see `states_of`.
+        examples: The rows of `sonde.tasks.EXAMPLE_SCHEMA` in the same order, with class and split, and the
+            ``fold`` that tests each: its probe is fitted to the other folds but the next one, which chooses
+            penalty and layer. Null where there is one split alone.
+        pooling: How the states of an example's subwords became one.
+    """
+
+    values: Float[np.ndarray, "example d_model"]
+    examples: pl.DataFrame
+    pooling: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProbedExamples:
+    """The examples of a task as a run probed them, and where their states are.
+
+    Attributes:
+        examples: In the folds in which probes are scored.
+        observations: The item table of a model.
+        options: Those of the lens in the run.
+        language: Of the examples.
+    """
+
+    examples: Examples
+    observations: pl.LazyFrame
+    options: Probing
+    language: str
+
+    @classmethod
+    def of(
+        cls,
+        observations: pl.LazyFrame,
+        labels: pl.DataFrame,
+        task: str,
+        language: str,
+        settings: LensSettings,
+    ) -> ProbedExamples:
+        """The examples of a data set.
+
+        Args:
+            observations: The item table of a model.
+            labels: The data set of the task.
+            task: Its public name.
+            language: Of the examples.
+            settings: Those of the lens in the run.
+        """
+        options = read_options(settings)
+        try:
+            examples = as_probed(task, labels, options, settings.seed)
+        except InputError:
+            # Too few clusters for folds leave the task without scores, but not without states.
+            examples = Examples.of(task, labels)
+        return cls(examples, observations, options, language)
+
+    def at(self, layer: int, pooling: str | None) -> tuple[LayerStates, Examples]:
+        """States of the examples at a layer, as far as they were observed, and those examples.
+
+        Args:
+            layer: 0 the embeddings, negative from the last.
+            pooling: One of those that the run observed; None takes that of the headline.
+
+        Raises:
+            UnknownNameError: The run did not pool so.
+            UsageError: The model has no such layer.
+            InputError: No example has a state.
+        """
+        examples = self.examples
+        poolings = poolings_of(examples, self.options)
+        if pooling is not None and pooling not in poolings:
+            raise UnknownNameError(f"pooling of task {examples.task!r}", pooling, poolings)
+        chosen = pooling or poolings[0]
+        states, rows = states_of(
+            self.observations,
+            examples,
+            chosen,
+            language=self.language,
+            alone=self.options.pooling[0],
+            layer=layer,
+        )
+        frame = examples.frame[rows].with_columns(fold=_fold(examples)[rows])
+        return LayerStates(states[0], frame, chosen), examples.only(rows)
+
+
+def as_probed(task: str, labels: pl.DataFrame, options: Probing, seed: int) -> Examples:
+    """The examples of a task in the folds in which its probes are scored.
+
+    Raises:
+        InputError: They are of too few clusters for folds.
+    """
+    examples = Examples.of(task, labels)
+    return examples.cross_fitted(options.folds, seed) if options.crossed else examples
+
+
+def _fold(examples: Examples) -> pl.Series:
+    """The fold that tests each example; null where there is one alone."""
+    fold = np.full(len(examples.labels), -1, np.int64)
+    if len(examples.folds) > 1:
+        for number, parts in enumerate(examples.folds):
+            fold[parts.test] = number
+    return pl.Series(fold).replace(-1, None)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Num
+from jaxtyping import Int
 
-from sonde.lenses.probe.data import Examples, States
+from sonde.lenses.probe.examples import Examples, Fitted, States
 from sonde.lenses.probe.options import Probing
 from sonde.results.dimensions import SELECTION
-from sonde.training.probes.parts import Parts, check_folds, check_states
+from sonde.training.probes.splits import Parts, check_folds, check_states
 
 if TYPE_CHECKING:
     from sonde.training.probes.adam import TrainedProbes
@@ -21,39 +20,6 @@ if TYPE_CHECKING:
 
 BEST = (SELECTION, "best")
 """Dimension of scores of the layer that was chosen on validation."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
-    """Probes on every layer, of one fold or of several whose tested examples follow each other.
-
-    Attributes:
-        kind: ``linear``, ``mlp``, or what a published protocol calls its own.
-        predicted: Class that each layer's probe gives to each tested example.
-        correct: Whether it is right; a share of the seeds where there are several.
-        valid: Validation accuracy of each layer, the mean over folds.
-        l2: Penalty of each layer, the one that most folds chose.
-        layers: The layer that each fold chose on its own validation part.
-        sizes: Examples that each fold tests.
-    """
-
-    kind: str
-    predicted: Int[np.ndarray, "layer tested"]
-    correct: Bool[np.ndarray, "layer tested"] | Float[np.ndarray, "layer tested"]
-    valid: Float[np.ndarray, " layer"]
-    l2: Float[np.ndarray, " layer"]
-    layers: tuple[int, ...]
-    sizes: tuple[int, ...]
-
-    @property
-    def best(self) -> int:
-        """The layer that most folds chose; of equals the better one on validation."""
-        times = Counter(self.layers)
-        return max(times, key=lambda layer: (times[layer], self.valid[layer], -layer))
-
-    def chosen(self, table: Num[np.ndarray, "layer tested"]) -> Num[np.ndarray, " tested"]:
-        """Of a table by layer, what the layer says that was chosen in the fold of each tested example."""
-        return table[np.repeat(self.layers, self.sizes), np.arange(table.shape[1])]
 
 
 def join(folds: Sequence[Fitted]) -> Fitted:

@@ -11,13 +11,11 @@ from pydantic import PrivateAttr
 
 from sonde.base.options import Option, Options, option
 from sonde.base.values import AnyDevice, Count, OneOf, Positive, Share
-from sonde.lenses._lens import LensSettings
-from sonde.lenses._quirks import Seam
-from sonde.training.probes.parts import MIN_FOLDS
+from sonde.lenses.engine.lens import LensSettings, Seam
+from sonde.training.probes.splits import MIN_FOLDS
 
 if TYPE_CHECKING:
-    from sonde.lenses.probe.data import Examples, States
-    from sonde.lenses.probe.fit import Fitted
+    from sonde.lenses.probe.examples import Examples, Fitted, States
 
 LENS = "probe"
 

@@ -3,34 +3,214 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
 from sonde.executors import EXECUTORS, cores
-from sonde.lenses._lens import Scoring
+from sonde.lenses.engine.lens import Scoring
 from sonde.lenses.probe.controls import ControlStates, Surfaces, random_weights, selectivity, surfaces_of
-from sonde.lenses.probe.curves import codelength, curves
-from sonde.lenses.probe.data import Examples, States, poolings_of, read_once, states_of
-from sonde.lenses.probe.fit import BEST, Fitted, fit, fit_hidden
-from sonde.lenses.probe.numbers import numbers
-from sonde.lenses.probe.observe import IS_WHOLE
-from sonde.lenses.probe.options import Probing
-from sonde.lenses.probe.states import as_probed
-from sonde.results import Score, left_out, mean_rows, share_rows, trained_rows
+from sonde.lenses.probe.data import as_probed, poolings_of, read_once, states_of
+from sonde.lenses.probe.examples import IS_WHOLE, Examples, Fitted, States
+from sonde.lenses.probe.fit import BEST, fit, fit_hidden, fit_several
+from sonde.lenses.probe.options import SIZES, Probing
+from sonde.results import (
+    Score,
+    left_out,
+    mean_rows,
+    r2_difference_rows,
+    r2_rows,
+    share_rows,
+    spearman_rows,
+    trained_rows,
+)
 from sonde.results.answers import ANSWERS
+from sonde.results.dimensions import Dimensions
 from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
 from sonde.results.local_cues import LOCAL_CUES
 from sonde.results.metrics import ranks
+from sonde.training.probes.splits import Parts
+
+if TYPE_CHECKING:
+    from sonde.training.probes.ridge import Regressed
+
+TRAIN_SHARE, VALID_SHARE = 0.6, 0.2
+
+
+def curves(states: States, examples: Examples, options: Probing, template: Score) -> Iterator[Score]:
+    """Accuracy of the layer chosen on validation, by the size of the data set.
+
+    A set of N examples trains on 60 % of N and chooses on 20 %, drawn class by class; all are tested on the
+    whole test part, so that sizes differ in nothing else. Each fold draws a set of its own; where there is
+    one fold, several are drawn and averaged.
+    """
+    total = len(examples.labels)
+    draws = options.seeds if len(examples.folds) == 1 else 1
+    clusters = examples.clusters[examples.tested]
+    for size in [size for size in SIZES if size < total]:
+        correct: list[np.ndarray] = []
+        for number in range(draws):
+            folds: list[Parts] = []
+            for fold, parts in enumerate(examples.folds):
+                rng = np.random.default_rng(derive_seed("curve", template.seed, number + fold))
+                folds.append(
+                    Parts(
+                        _drawn(parts.train, examples.labels, round(TRAIN_SHARE * size), rng),
+                        _drawn(parts.valid, examples.labels, round(VALID_SHARE * size), rng),
+                        parts.test,
+                    )
+                )
+            (found,) = fit_several(states, examples.labels[None], examples, folds, options)
+            correct.append(found.chosen(found.correct))
+        row = {"dimensions": (("size", str(size)),), "k": size, "method": "linear"}
+        own = dataclasses.replace(template, metric="accuracy")
+        yield from mean_rows(own, np.mean(correct, axis=0)[None], clusters, [row])
+
+
+def _drawn(
+    rows: Int[np.ndarray, " row"], labels: Int[np.ndarray, " example"], size: int, rng: np.random.Generator
+) -> Int[np.ndarray, " drawn"]:
+    """So many of the rows, the classes in turn."""
+    order = rng.permutation(rows)
+    turn = np.empty(len(order))
+    for label in np.unique(labels[order]):
+        members = labels[order] == label
+        turn[members] = np.arange(members.sum())
+    return np.sort(order[np.argsort(turn, kind="stable")[:size]])
+
+
+def codelength(states: States, examples: Examples, options: Probing, template: Score) -> Iterator[Score]:
+    """Online codelength of the training labels: bits a label, and how often shorter than the uniform code.
+
+    Every label is coded by probes of what came before it, so folds would add nothing: it is over the training
+    part of the first fold.
+    """
+    from sonde.training.probes.linear import online_codelength
+
+    parts = examples.folds[0]
+    found = online_codelength(
+        states,
+        examples.labels,
+        len(examples.classes),
+        parts,
+        seed=template.seed,
+        l2=options.l2,
+        device=options.device,
+    )
+    clusters = len(np.unique(examples.clusters[parts.train]))
+    for metric, values in (
+        ("codelength", found.bits / found.items),
+        ("compression", found.compression),
+    ):
+        for layer, value in enumerate(values.tolist()):
+            assert math.isfinite(value)
+            yield dataclasses.replace(
+                template,
+                metric=metric,
+                split="train",
+                layer=layer,
+                value=value,
+                n=found.items,
+                n_clusters=clusters,
+            )
+
+
+RIDGE = "ridge"
+
+
+WITHOUT_LENGTH = ("length", "removed")
+"""Dimension of scores from which length is partialled out."""
+
+
+def numbers(
+    states: States, examples: Examples, options: Probing, template: Score, surfaces: Surfaces | None = None
+) -> Iterator[Score]:
+    """R2 of every layer, R2 and rank correlation of the one chosen on validation, and R2 of baselines.
+
+    Partialled out means: the regression is on what is left of the number when length (code tokens and
+    characters, as they are and in logarithms) has said what it can by least squares. Where nothing is left,
+    as with the length itself, there are no such rows.
+    """
+    from sonde.training.probes.ridge import regress_layers, without_length
+
+    held = np.flatnonzero(np.isfinite(examples.values))
+    if len(held) < len(examples.values):
+        examples, states = examples.only(held), states[:, held]
+    clusters = examples.clusters[examples.tested]
+    rest = [without_length(examples.values, examples.lengths, parts) for parts in examples.folds]
+    kept = [one for one in rest if one is not None]
+    targets: dict[Dimensions, Sequence[Float[np.ndarray, " example"]]] = {(): [examples.values] * len(rest)}
+    if len(kept) == len(rest):
+        targets[(WITHOUT_LENGTH,)] = kept
+    found = [
+        regress_layers(states, np.stack(values), parts, name=examples.task, device=options.device)
+        for parts, *values in zip(examples.folds, *targets.values(), strict=True)
+    ]
+    for place, target in enumerate(targets):
+        yield from _rows([one[place] for one in found], clusters, target, template)
+    if len(kept) == len(rest):
+        said = [(examples.values - one)[parts.test] for one, parts in zip(kept, examples.folds, strict=True)]
+        control = dataclasses.replace(template, metric="r2", control="length")
+        row = {"method": RIDGE}
+        gold = examples.values[examples.tested]
+        yield from r2_rows(control, gold, np.concatenate(said)[None], clusters, [row])
+    if surfaces is not None:
+        yield from _beside_cues([one[0] for one in found], clusters, surfaces.of_cues(examples), template)
+
+
+def _rows(
+    folds: Sequence[Regressed], clusters: Int[np.ndarray, " tested"], target: Dimensions, template: Score
+) -> Iterator[Score]:
+    """Of one target: every layer, and the layer that each fold chose."""
+    gold = np.concatenate([one.gold for one in folds])
+    predicted = np.concatenate([one.predicted for one in folds], axis=1)
+    l2 = np.median([one.l2 for one in folds], axis=0).tolist()
+    fields = [
+        {"layer": layer, "dimensions": target, "l2": each, "method": RIDGE} for layer, each in enumerate(l2)
+    ]
+    r2 = dataclasses.replace(template, metric="r2")
+    yield from r2_rows(r2, gold, predicted, clusters, fields)
+    best = {**fields[_best_layer(folds)], "dimensions": (BEST, *target)}
+    chosen = _predict_at_best(folds)
+    yield from r2_rows(r2, gold, chosen[None], clusters, [best])
+    ranked = dataclasses.replace(template, metric="spearman", **best)
+    yield from spearman_rows(ranked, gold, chosen, clusters, template.seed)
+
+
+def _best_layer(folds: Sequence[Regressed]) -> int:
+    """Return the layer that most folds chose."""
+    return Counter(one.best for one in folds).most_common(1)[0][0]
+
+
+def _predict_at_best(folds: Sequence[Regressed]) -> Float[np.ndarray, " tested"]:
+    """Return what the layer says that each fold chose."""
+    return np.concatenate([one.predicted[one.best] for one in folds])
+
+
+def _beside_cues(
+    folds: Sequence[Regressed], clusters: Int[np.ndarray, " tested"], cues: pl.DataFrame, template: Score
+) -> Iterator[Score]:
+    """Score local cues and the paired difference of the chosen layer to them."""
+    if cues.is_empty() or cues["number"].has_nulls():
+        return
+    gold, said = np.concatenate([one.gold for one in folds]), cues["number"].to_numpy()
+    own = dataclasses.replace(template, metric="r2", control=LOCAL_CUES, method=RIDGE).within(BEST)
+    yield from r2_rows(own, gold, said[None], clusters)
+    gain = dataclasses.replace(own, metric="cues_gain", of_metric="r2", layer=_best_layer(folds))
+    yield from r2_difference_rows(gain, gold, _predict_at_best(folds), said, clusters)
+
 
 _TOGETHER = 1 << 31
 """Bytes of states that may be held at a time by tasks that are scored side by side."""
+
 
 _WORTH_PROCESSES = 1 << 26
 """Bytes of states of all tasks below which processes cost longer to start than they save."""

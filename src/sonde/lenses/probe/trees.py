@@ -1,29 +1,171 @@
-"""Whole syntax trees given back from states (AST-Probe), beside trees that are told without them."""
+"""The functions whose syntax trees structural probes look for, with the states of their code tokens."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import polars as pl
+from jaxtyping import Float, Int
 
-from sonde.languages import TOKEN_KINDS
+from sonde.base.errors import InputError
+from sonde.corpora import Item, split
+from sonde.languages import LANGUAGES, TOKEN_KINDS, CodeTokens, Tree
 from sonde.languages._binary import binarise
+from sonde.lenses.engine.lens import Scoring
+from sonde.lenses.engine.observations import unpack
+from sonde.lenses.probe.data import SPAN, looked_at
 from sonde.lenses.probe.fit import BEST
 from sonde.lenses.probe.options import Probing
-from sonde.lenses.probe.parsed import Functions, ParsedFunction
-from sonde.results import Score, mean_rows, trained_rows
+from sonde.results import Score, left_out, mean_rows, trained_rows
+from sonde.results.intervals import Kind
 from sonde.results.verdict import ENOUGH_SEEDS
 
 if TYPE_CHECKING:
     from sonde.training.probes.trees import Trees, TreeText
 
+_AT_ONCE = 128
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParsedFunction:
+    """A function whose code parses and whose code tokens all have a state.
+
+    Attributes:
+        tree: Its tree.
+        tokens: Its code tokens.
+        states: Their states.
+    """
+
+    tree: Tree
+    tokens: CodeTokens
+    states: Float[np.ndarray, "layer token d_model"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Functions:
+    """Functions in the order of their ids.
+
+    Attributes:
+        names: Their ids.
+        texts: What was read of each.
+        split: The part of each; parts share no cluster.
+        clusters: The cluster of each.
+    """
+
+    names: Sequence[str]
+    texts: Sequence[ParsedFunction]
+    split: Sequence[str]
+    clusters: Sequence[str]
+
+    def of(self, part: str, values: Sequence[T]) -> list[T]:
+        """Of one value a function, those of a part."""
+        return [value for value, own in zip(values, self.split, strict=True) if own == part]
+
+    def tested(self, values: Sequence[T]) -> list[T]:
+        """Of one value a function, those of the test part."""
+        return self.of("test", values)
+
+    @property
+    def tested_clusters(self) -> Int[np.ndarray, " tested"]:
+        """A number a cluster of the tested functions."""
+        return np.unique(self.tested(self.clusters), return_inverse=True)[1]
+
+    def only(self, names: Sequence[str]) -> Functions:
+        """Those of some ids, in the parts that they have here."""
+        kept = [at for at, name in enumerate(self.names) if name in set(names)]
+        return Functions(
+            [self.names[at] for at in kept],
+            [self.texts[at] for at in kept],
+            [self.split[at] for at in kept],
+            [self.clusters[at] for at in kept],
+        )
+
+
+def structural_rows(scoring: Scoring, options: Probing) -> Iterator[Score]:
+    """The rows of both probes of trees, of the model and of those with random weights."""
+    template = dataclasses.replace(scoring.template, split="test", pooling=SPAN)
+    try:
+        own = functions_of(scoring.observations, scoring, options.structural)
+        yield from distances(own, options, template)
+        yield from trees(own, options, template)
+        controls: list[tuple[int, Functions]] = []
+        for control in scoring.controls:
+            seed = control.control.seed
+            controls.append((seed, functions_of(control.observations, scoring, options.structural)))
+            at = dataclasses.replace(template, control="random_weights", seed=seed)
+            yield from distances(controls[-1][1], options, at)
+        yield from trees_beside(own, controls, options, template)
+    except InputError as error:
+        yield left_out(template, str(error))
+
+
+def functions_of(observations: pl.LazyFrame, scoring: Scoring, share: float) -> Functions:
+    """The functions that are looked at, dealt to parts by cluster.
+
+    Raises:
+        InputError: There are none.
+    """
+    texts = _read(observations, scoring, share)
+    facts = scoring.items.filter(pl.col("item_id").is_in(list(texts))).unique("item_id").sort("item_id")
+    items = [
+        Item(name, "", language, "function", cluster=cluster)
+        for name, language, cluster in facts.select("item_id", "language", "cluster").iter_rows()
+    ]
+    sides = split(items, seed=scoring.template.seed)
+    names = [item.item_id for item in items]
+    return Functions(
+        names,
+        [texts[name] for name in names],
+        [sides[name] for name in names],
+        [item.cluster for item in items],
+    )
+
+
+def _read(observations: pl.LazyFrame, scoring: Scoring, share: float) -> dict[str, ParsedFunction]:
+    units: Mapping[str, str] = dict(scoring.items.select("item_id", "unit").iter_rows())
+    language = LANGUAGES.load(scoring.template.language)
+    chosen: dict[str, tuple[Tree, CodeTokens]] = {}
+    for item, text in scoring.texts.select("item_id", "text").collect().unique("item_id").iter_rows():
+        tree = language.parse(text)
+        tokens = language.tokens(tree)
+        # A node around interpolations may be several tokens, of which a tree knows one place only.
+        whole = not tree.has_error and len(np.unique(tokens.node)) == len(tokens)
+        if item in units and whole and looked_at(item, units[item], len(tokens), share):
+            chosen[item] = tree, tokens
+    found: dict[str, ParsedFunction] = {}
+    order = sorted(chosen)
+    for begin in range(0, len(order), _AT_ONCE):
+        few = order[begin : begin + _AT_ONCE]
+        spans = observations.filter((pl.col("pooling") == SPAN) & pl.col("item_id").is_in(few))
+        for (item,), rows in spans.collect().partition_by("item_id", as_dict=True).items():
+            tree, tokens = chosen[str(item)]
+            places = pl.DataFrame({"start": tokens.start, "end": tokens.end}).cast(pl.Int32)
+            held = rows.unique(["start", "end"])
+            joined = places.join(held, on=["start", "end"], how="left", maintain_order="left")
+            if not joined["states"].null_count():
+                scale = np.array(joined["scale"].to_list(), dtype=np.float32)
+                found[str(item)] = ParsedFunction(tree, tokens, unpack(joined["states"].to_list(), scale))
+    if not found:
+        raise InputError(
+            "structural probe: no function is short enough and has every token; raise structural"
+        )
+    return found
+
+
 TASK = "whole_trees"
 """The task column of these rows."""
 
+
 RANK = "rank"
 """Dimension of scores: directions of the subspace that a tree is read from."""
+
 
 _NAMED = frozenset({"identifier", "literal", "comment"})
 """Kinds of tokens whose spelling is one of many."""
@@ -37,7 +179,7 @@ def trees(functions: Functions, options: Probing, template: Score) -> Iterator[S
     Raises:
         InputError: Too few functions.
     """
-    from sonde.training.probes.tree_controls import CEILING, without_states
+    from sonde.training.probes.controls import CEILING, without_states
     from sonde.training.probes.trees import MEASURES
 
     template = dataclasses.replace(template, task=TASK)
@@ -149,3 +291,46 @@ def _seeds(
         for seed in range(1, max(options.seeds, ENOUGH_SEEDS))
     ]
     return np.stack([best.test[:, layer], *others])
+
+
+SYNTAX_TREE = "syntax_tree"
+"""The task column of these rows."""
+
+
+NEIGHBOURS, CEILING = "neighbours", "gold_distances"
+"""Controls: a chain of neighbours, and the tree's own distances and depths, above which nothing can come."""
+
+
+METRICS = ("distance_spearman", "uuas", "depth_spearman")
+
+
+def distances(functions: Functions, options: Probing, template: Score) -> Iterator[Score]:
+    """Rank correlations of distances and depths, and the share of links found, of every layer.
+
+    Raises:
+        InputError: Too few functions.
+    """
+    from sonde.training.probes.structural import Sentence, compare, probe_structure, tree_of
+
+    template = dataclasses.replace(template, task=SYNTAX_TREE)
+    texts = [Sentence(one.states, *tree_of(one.tree.parent, one.tokens.node)) for one in functions.texts]
+    found = probe_structure(texts, functions.split, device=options.device)
+    clusters = functions.tested_clusters
+    chains: list[tuple[float, float, float]] = []
+    own_trees: list[tuple[float, float, float]] = []
+    for text in functions.tested(texts):
+        place = np.arange(len(text.depth), dtype=np.float64)
+        chains.append(compare(np.abs(place[:, None] - place), place, text))
+        own_trees.append(compare(text.distance.astype(np.float64), text.depth.astype(np.float64), text))
+    controls = {NEIGHBOURS: np.array(chains), CEILING: np.array(own_trees)}
+    for at, metric in enumerate(METRICS):
+        values = getattr(found, metric)
+        own = dataclasses.replace(template, metric=metric)
+        kind: Kind = "unit" if metric == "uuas" else "correlation"
+        layers = [{"layer": at} for at in range(len(values))]
+        yield from mean_rows(own, values, clusters, layers, kind)
+        best = [{"layer": found.best, "dimensions": (BEST,)}]
+        yield from mean_rows(own, values[[found.best]], clusters, best, kind)
+        for name, measured in controls.items() if template.control is None else ():
+            control = dataclasses.replace(own, control=name)
+            yield from mean_rows(control, measured[None, :, at], clusters, [{"dimensions": (BEST,)}], kind)

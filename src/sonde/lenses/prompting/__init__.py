@@ -7,25 +7,69 @@ read as published and, beside that, leniently.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from sonde.lenses._defaults import LensDefaults
-from sonde.lenses._lens import LensSettings, Method, Scoring, Training
-from sonde.lenses.prompting.answers import Replies, answered
-from sonde.lenses.prompting.options import PromptingOptions
-from sonde.lenses.prompting.scores import LENIENT, MATCHING, score_prompted
+from sonde.lenses.engine.lens import LensDefaults, LensSettings, Method, Scoring, Training
+from sonde.lenses.prompting.replies import PromptingOptions, Replies, answered
 from sonde.models import Capabilities, ModelSpec
 from sonde.models._resolve import behind_a_server
 from sonde.models._server import Reply, serving
+from sonde.results import Mean, means
 from sonde.results.dimensions import dimensions_are
 from sonde.results.formats import counted
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.results.words import figures, standing
 
+KS = (1, 5, 10, 20)
+
+
+MATCHING, LENIENT = "generative", "generative_lenient"
+"""Lists read as published and leniently: their ranks stand in no table with those of masks or statements."""
+
+
+def score_prompted(scoring: Scoring, task: str) -> Iterator[Score]:
+    """Every table; a refusal and a prompt that does not fit count as wrong."""
+    rows = scoring.observations.collect().drop("item_id", "task", "seed", "method", strict=False)
+    frame = scoring.labels[task].join(rows, on="query_id", how="inner", maintain_order="left")
+    lenient = frame.with_columns(rank="rank_lenient", listed="listed_lenient")
+    for held, matching in ((frame, MATCHING), (lenient, LENIENT)):
+        yield from _tables(held, dataclasses.replace(scoring.template, task=task, matching=matching))
+
+
+def _tables(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+    names = frame.filter(pl.col("template").is_in(["call", "import"]))
+    yield from _table(names, base)
+    for template in frame["template"].unique(maintain_order=True).to_list():
+        part = frame.filter(pl.col("template") == template)
+        named = base.within(("template", template))
+        yield from _table(part, named)
+        yield from _table(part, named, by="mode")
+
+
+def _table(frame: pl.DataFrame, template: Score, by: str | None = None) -> Iterator[Score]:
+    reciprocal = (1.0 / pl.col("rank")).fill_null(0.0)
+    strict = [
+        Mean("share_refused", pl.col("refused") & pl.col("asked")),
+        Mean("share_unread", pl.col("unread")),
+        Mean("share_cut", pl.col("cut").fill_null(value=False)),
+        Mean("share_short", pl.col("short") & ~pl.col("refused") & ~pl.col("unread")),
+        Mean("share_too_long", ~pl.col("asked")),
+    ]
+    wanted = [
+        *(Mean("p_at_k", (pl.col("rank") <= k).fill_null(value=False), fields={"k": k}) for k in KS),
+        Mean("mrr", reciprocal, "unit"),
+        *(strict if template.matching == MATCHING else ()),
+        Mean("listed", pl.col("listed"), "nonnegative"),
+    ]
+    return means(frame, wanted, template, by=by or (), cluster="library")
+
+
 NEEDS = ("decoder", "endpoint")
+
 
 TASK = "api_prompts"
 
@@ -59,7 +103,7 @@ class Prompting(LensDefaults):
         return tuple(Method(name="prompted", task=task, seed=settings.seed) for task in tasks)
 
     def train(self, method: Method, training: Training) -> pl.DataFrame:
-        """Ask the model; see `sonde.lenses.prompting.answers.answered` for the rows.
+        """Ask the model; see `sonde.lenses.prompting.replies.answered` for the rows.
 
         Raises:
             UsageError: An option makes no sense.

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from scipy import sparse
 
 from sonde.base.fingerprint import derive_seed
-from sonde.lenses.surprisal.rows import ratio
+from sonde.lenses.surprisal.sums import ratio
 from sonde.results import Score, cells, means, statistic_rows
 from sonde.results.estimate import Statistic
 from sonde.results.intervals import Kind

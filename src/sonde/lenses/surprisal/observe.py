@@ -7,23 +7,306 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
 from sonde.alignment import Alignment, stretches
+from sonde.base.errors import UnknownNameError
 from sonde.capture.requests import Prepared, ScoredSubwords
-from sonde.languages import LANGUAGES
-from sonde.lenses._lens import LensSettings
-from sonde.lenses.surprisal.ancestors import ancestors
-from sonde.lenses.surprisal.calls import CallColumns, call_columns
-from sonde.lenses.surprisal.pools import Pooled, alternatives
-from sonde.lenses.surprisal.seams import CALLS, FILED, ORIGINS, TAGS
-from sonde.lenses.surprisal.spans import Pieces, innermost, touched
+from sonde.languages import LANGUAGES, Tree
+from sonde.languages._text import blank
+from sonde.lenses.engine.lens import LensSettings, Seam, quirk_lines_of, quirks_on
 from sonde.results.observations import FILE_COLUMNS, OBSERVATIONS_SCHEMA
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pooled:
+    """A column of strings.
+
+    Attributes:
+        pool: The strings; the empty one is among them.
+        codes: For each row its place in the pool.
+    """
+
+    pool: tuple[str, ...]
+    codes: Int[np.ndarray, " row"]
+
+    @classmethod
+    def of(cls, values: Sequence[str]) -> Pooled:
+        """Number the strings of a column."""
+        numbers = {"": 0}
+        codes = np.fromiter(
+            (numbers.setdefault(value, len(numbers)) for value in values), np.int32, len(values)
+        )
+        return cls(tuple(numbers), codes)
+
+    def at(self, rows: Int[np.ndarray, " taken"]) -> Pooled:
+        """The column of some rows."""
+        return Pooled(self.pool, self.codes[rows])
+
+    def where(self, kept: Bool[np.ndarray, " row"]) -> Pooled:
+        """The column with empty strings where a row is not kept."""
+        return Pooled(self.pool, np.where(kept, self.codes, self.pool.index("")))
+
+    def series(self, name: str) -> pl.Series:
+        """The strings as a column of a table."""
+        return pl.Series(name, self.pool, pl.String)[self.codes]
+
+
+def alternatives(
+    ids: Int[np.ndarray, "row top_k"], nats: Float[np.ndarray, "row top_k"], surfaces: Sequence[str]
+) -> list[pl.Series]:
+    """The columns ``top`` and ``top_nats``: the surfaces of vocabulary ids, and what they would have cost.
+
+    Where there are fewer alternatives than columns, the last ones cost NaN and are left out.
+    """
+    used = np.zeros(len(surfaces), np.bool_)
+    used[ids] = True
+    pool = tuple(surfaces[number] for number in np.flatnonzero(used).tolist())
+    names = Pooled(pool, (np.cumsum(used) - 1)[ids.ravel()]).series("top")
+    values = pl.Series("top_nats", nats.astype(np.float32).ravel(), pl.Float32)
+    columns = [column.reshape(ids.shape).arr.to_list() for column in (names, values)]
+    there = np.isfinite(nats).sum(axis=1)
+    if len(ids) and there.min() < ids.shape[1]:
+        columns = (
+            pl.DataFrame([*columns, pl.Series("there", there)])
+            .select(pl.col("top", "top_nats").list.head("there"))
+            .get_columns()
+        )
+    return columns
+
+
+@dataclass(slots=True)
+class _Paths:
+    """Paths of distinct kinds, outermost first, each once; the empty one is number 0."""
+
+    known: list[tuple[str, ...]] = field(default_factory=lambda: [()])
+    _longer: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    def longer(self, path: int, kind: str) -> int:
+        """The number of a path with one more kind at its end, unless it holds that kind already."""
+        found = self._longer.get((path, kind))
+        if found is None:
+            kinds, found = self.known[path], path
+            if kind not in kinds:
+                found = len(self.known)
+                self.known.append((*kinds, kind))
+            self._longer[path, kind] = found
+        return found
+
+
+def ancestors(
+    trees: Sequence[Tree],
+    nodes: Sequence[Int[np.ndarray, " subword"]],
+    holds_several: Bool[np.ndarray, " piece"],
+) -> Pooled:
+    """Distinct kinds above each piece, outermost first, joined by slashes.
+
+    Args:
+        trees: The trees of some items.
+        nodes: For each tree the nodes of its pieces, -1 for none.
+        holds_several: Whether a piece lies in several code tokens; its node is above it already. The pieces
+            of one tree stand behind those of the other.
+    """
+    paths = _Paths()
+    found: list[Int[np.ndarray, " subword"]] = []
+    row = 0
+    for tree, held in zip(trees, nodes, strict=True):
+        several = holds_several[row : row + len(held)]
+        above = np.where(several, held, np.append(tree.parent, -1)[held])
+        found.append(_numbers(tree, above, paths)[above])
+        row += len(held)
+    return Pooled(tuple("/".join(kinds) for kinds in paths.known), np.concatenate(found))
+
+
+def _numbers(
+    tree: Tree, above: Int[np.ndarray, " piece"], paths: _Paths
+) -> Int[np.ndarray, " node_and_none"]:
+    """The numbers of the paths to the nodes that are asked for; 0 for none, which is the last entry."""
+    numbers = [0] * (len(tree) + 1)
+    # Parents stand before their children.
+    wanted = tree.last > np.arange(1, len(tree) + 1)
+    wanted[above[above >= 0]] = True
+    rows = np.flatnonzero(wanted)
+    parents, kinds = tree.parent[rows].tolist(), tree.kind[rows].tolist()
+    for row, parent, kind in zip(rows.tolist(), parents, kinds, strict=True):
+        numbers[row] = paths.longer(numbers[parent], tree.kinds[kind])
+    return np.array(numbers)
+
+
+_TOGETHER = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """The characters that count of each piece: blanks at its ends are left out, unless it has no others.
+
+    Attributes:
+        start: First character.
+        end: One past the last character; equal to ``start`` where a piece covers nothing.
+        length: Characters of the text.
+    """
+
+    start: Int[np.ndarray, " piece"]
+    end: Int[np.ndarray, " piece"]
+    length: int
+
+    @classmethod
+    def of(cls, text: str, start: Int[np.ndarray, " piece"], end: Int[np.ndarray, " piece"]) -> Pieces:
+        """Trim the blanks of a tokenizer's spans."""
+        places = np.arange(len(text) + 1)
+        inked = np.append(~blank(text), True)
+        following = np.minimum.accumulate(np.where(inked, places, len(text))[::-1])[::-1]
+        preceding = np.maximum.accumulate(np.where(inked, places, -1))
+        first = following[start]
+        last = np.where(end > start, preceding[np.maximum(end, 1) - 1], -1)
+        holds_ink = (first < end) & (last >= start)
+        return cls(np.where(holds_ink, first, start), np.where(holds_ink, last + 1, end), len(text))
+
+
+def owners(
+    start: Int[np.ndarray, " span"], end: Int[np.ndarray, " span"], length: int
+) -> Int[np.ndarray, " character"]:
+    """The shortest span over each character, -1 where there is none; of equally long ones the later.
+
+    Longer spans are painted first, so that shorter ones remain on top.
+    """
+    painted = np.full(length, -1, np.int32)
+    order = np.argsort(start - end, kind="stable")
+    for span, left, right in zip(order.tolist(), start[order].tolist(), end[order].tolist(), strict=True):
+        painted[left:right] = span
+    return painted
+
+
+def at_ends(
+    painted: Int[np.ndarray, " character"], pieces: Pieces
+) -> tuple[Int[np.ndarray, " piece"], Int[np.ndarray, " piece"]]:
+    """What is painted on the first and on the last character of each piece; -1 for an empty piece."""
+    padded = np.append(painted, np.int32(-1))
+    covers = pieces.end > pieces.start
+    first = np.where(covers, padded[np.minimum(pieces.start, pieces.length)], -1)
+    last = np.where(covers, padded[np.maximum(pieces.end, 1) - 1], -1)
+    return first, last
+
+
+def innermost(
+    start: Int[np.ndarray, " span"], end: Int[np.ndarray, " span"], pieces: Pieces
+) -> Int[np.ndarray, " piece"]:
+    """The shortest span that holds all of a piece, -1 where none does; of equally long ones the later."""
+    first, last = at_ends(owners(start, end, pieces.length), pieces)
+    found = np.where(first == last, first, -1)
+    # A piece over two constructs is held by an outer one, if any. Neighbours have few spans in common.
+    apart = np.flatnonzero((first != last) & (first >= 0) & (last >= 0))
+    for some in np.split(apart, range(_TOGETHER, len(apart), _TOGETHER)) if len(apart) else ():
+        left, right = pieces.start[some], pieces.end[some]
+        near = np.flatnonzero((start <= left.max()) & (end >= right.min()))[::-1]
+        if len(near):
+            holds = (start[near] <= left[:, None]) & (end[near] >= right[:, None])
+            size = np.where(holds, (end - start)[near], np.iinfo(np.int32).max)
+            found[some] = np.where(holds.any(axis=1), near[size.argmin(axis=1)], -1)
+    return found
+
+
+def touched(start: int, end: int, pieces: Pieces) -> Bool[np.ndarray, " piece"]:
+    """Which pieces share a character with a span."""
+    return (pieces.start < end) & (pieces.end > start) & (pieces.start < pieces.end)
+
+
+@dataclass(frozen=True, slots=True)
+class CallColumns:
+    """One entry a piece; empty where it belongs to no call, or its ends do not agree."""
+
+    origin: Pooled
+    part: Pooled
+    form: Pooled
+
+    def each(self, rule: Callable[[Pooled], Pooled]) -> CallColumns:
+        """The same rule over every column."""
+        return CallColumns(*map(rule, (self.origin, self.part, self.form)))
+
+
+def call_columns(
+    labels: pl.DataFrame, laid: Callable[[pl.DataFrame], pl.DataFrame], pieces: Pieces
+) -> CallColumns:
+    """Join call labels with pieces by their characters.
+
+    Of nested calls the innermost decides, so ``g`` in ``f(g(x))`` is a name, not an argument. A piece over
+    several spans (``f(``, ``))``) keeps what both of its ends agree on.
+
+    Args:
+        labels: The rows of the task `call_origin`.
+        laid: Takes rows to where the pieces are.
+        pieces: The pieces.
+    """
+    # Null labels, calls inside ERROR nodes, belong to nothing; an outer call may still hold their pieces.
+    calls = laid(labels.drop_nulls("label"))
+    ends = at_ends(owners(calls["start"].to_numpy(), calls["end"].to_numpy(), pieces.length), pieces)
+    columns = (_agreed(calls[name].to_list(), *ends) for name in ("label", "part", "call_form"))
+    return CallColumns(*columns)
+
+
+def _agreed(
+    values: Sequence[str], first: Int[np.ndarray, " piece"], last: Int[np.ndarray, " piece"]
+) -> Pooled:
+    at_first, at_last = (Pooled.of([*values, ""]).at(ends) for ends in (first, last))
+    return at_first.where(at_first.codes == at_last.codes)
+
+
+LENS = "surprisal"
+
+
+TagRule = Callable[[Prepared], Sequence[str]]
+"""Gives the tag of each subword of an item."""
+
+
+TAGS: Seam[TagRule, []] = Seam(LENS)
+"""How subwords are tagged."""
+
+
+CALLS: Seam[pl.DataFrame, []] = Seam(LENS)
+"""Labels of calls, before subwords are joined with them."""
+
+
+ORIGINS: Seam[Pooled, [Mapping[str, pl.DataFrame], Laid]] = Seam(LENS)
+"""Where the call of each subword goes; told the labels of all tasks, and the items."""
+
+
+FILED: Seam[Filed, [Laid]] = Seam(LENS)
+"""Under which tag and call each score is filed; of scores from left to right only."""
+
+
+SUBWORD: Seam[pl.Expr, []] = Seam(LENS)
+"""What a slice of the dimension ``subword`` is called."""
+
+
+FIRST_APART: Seam[pl.Expr, []] = Seam(LENS)
+"""Which subwords are in no slice, since nothing of their text stands before them."""
+
+
+FIRST_UNSCORED, PADS = "perplexed.first_unscored", "perplexed.pads"
+"""Switches: nothing is put before a text but what the tokenizer puts there, and pads are scored."""
+
+
+def active(settings: LensSettings) -> frozenset[str]:
+    """The quirks of the lens that are on.
+
+    Raises:
+        UnknownNameError: A quirk of these papers that does not exist.
+        InputError: Quirks are on, and what papers published is not registered.
+    """
+    on = frozenset(quirk.name for quirk in quirks_on(LENS, settings))
+    if other := sorted(settings.quirks - on):
+        known = quirk_lines_of(LENS)
+        papers = {name.partition(".")[0] for name in known}
+        for quirk in other:
+            if quirk.partition(".")[0] in papers:
+                raise UnknownNameError("quirk", quirk, known)
+    return on
+
 
 # Stands between items, so that no span of one touches another; it is not blank.
 _APART = "\0"
@@ -219,3 +502,29 @@ def _user_tags(laid: Laid) -> Pooled:
     numbers = np.zeros(len(laid.item), np.int32)
     numbers[list(found)] = np.arange(1, len(found) + 1)
     return Pooled(("", *("|".join(labels) for labels in found.values())), numbers).where(~laid.layout)
+
+
+_BY_ENTROPY = ("entropy",)
+
+
+_BY_EVERY_RANK = ("mrr",)
+
+
+_BY_ALTERNATIVES = ("top1", "top5", "accuracy", "confidence", "ece")
+
+
+def unknown_metrics(observations: pl.LazyFrame) -> frozenset[str]:
+    """Metrics that the observations of a server cannot give.
+
+    A rank beyond the alternatives that a server lists is not known, but that it is beyond them is: so the
+    shares of subwords that are the best, or among the five best, are known, and a mean of reciprocal ranks is
+    not.
+    """
+    counted = pl.col("entropy", "rank").null_count()
+    (held,) = observations.select(counted, listed=pl.col("top").list.len().max()).collect().to_dicts()
+    lacking = [
+        *(_BY_ENTROPY if held["entropy"] else ()),
+        *(_BY_EVERY_RANK if held["rank"] else ()),
+        *(_BY_ALTERNATIVES if not held["listed"] else ()),
+    ]
+    return frozenset(lacking)

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
-from sonde.base.options import option
+from sonde.base.errors import UsageError
+from sonde.base.options import Option, option
 from sonde.base.values import Count, OneOf
 from sonde.capture.requests import Start
-from sonde.lenses._server_options import ServerOptions
+from sonde.corpora import Item
+from sonde.lenses.engine.lens import LensSettings, ServerOptions, quirks_on
+from sonde.lenses.surprisal.observe import FILED, FIRST_UNSCORED, LENS, PADS
+from sonde.models import Capabilities
+from sonde.models._resolve import SERVED
+from sonde.results.scores import Score
 
 CAUSAL, PLL, INFILL = "causal", "pll", "infill"
+
+
 ALONE = "none"
 
 
@@ -54,3 +64,86 @@ class SurprisalOptions(ServerOptions):
         1500,
         "with pll or infill, longest item that is read, in characters",
     )
+
+
+def objective_for(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> str:
+    """The objective that a user names, else that of the decoders of a run, else of its first model."""
+    if "objective" in options:
+        return SurprisalOptions.read(options).objective
+    first = [_fitting(model)[0] for model in models.values()]
+    return CAUSAL if CAUSAL in first or not first else first[0]
+
+
+def unfit(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, str]:
+    """The models that the objective of a run does not fit, each with the reason."""
+    objective = objective_for(models, options)
+    if SurprisalOptions.read(options).before != ALONE:
+        served = [name for name, model in models.items() if model.kind == SERVED.kind]
+        reason = "lens 'surprisal' has a server score each text alone; leave out option before"
+        return dict.fromkeys(served, reason)
+    return {
+        name: _why_unfit(name, model, objective)
+        for name, model in models.items()
+        if objective not in _fitting(model)
+    }
+
+
+def _why_unfit(name: str, model: Capabilities, objective: str) -> str:
+    own = _fitting(model)[0]
+    if objective == INFILL and model.kind == "decoder":
+        return (
+            "lens 'surprisal' has decoders fill in by tokens for it, and this one's tokenizer has none that "
+            "is known; leave out --option surprisal.objective=infill"
+        )
+    return (
+        f"lens 'surprisal' asks this {model.kind} by {own} and the others by {objective}, and the two never "
+        f"share a table; run it by itself (-m {name}), with --option surprisal.objective={own}"
+    )
+
+
+def settled(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, Option]:
+    """The options with the objective that fits the models of a run."""
+    objective = objective_for(models, options)
+    return options if objective == CAUSAL else {**options, "objective": objective}
+
+
+def _fitting(model: Capabilities) -> tuple[str, ...]:
+    """What a model can be asked by, what it is asked by where nothing is said first."""
+    if model.kind == SERVED.kind:
+        # What a server scores from left to right is a decoder.
+        return (CAUSAL,)
+    if model.kind == "decoder":
+        return (CAUSAL, INFILL) if model.masks else (CAUSAL,)
+    return (PLL,) if model.kind == "encoder" else (INFILL,)
+
+
+def read_by_masks(items: Sequence[Item], settings: LensSettings, options: SurprisalOptions) -> Sequence[Item]:
+    """The items that are read with a part hidden: the first that are short enough, in the order given.
+
+    Raises:
+        UsageError: A quirk of decoders is on.
+    """
+    refuse_quirks(settings)
+    longest = options.masked_characters
+    return [item for item in items if item.text.strip() and len(item.text) <= longest][: options.masked_items]
+
+
+def refuse_quirks(settings: LensSettings) -> None:
+    """Quirks of scoring from left to right have no meaning for masked models.
+
+    Raises:
+        UsageError: One of them is on.
+    """
+    for quirk in quirks_on(LENS, settings):
+        filed = quirk.published is not None and quirk.published.seam is FILED
+        if filed or quirk.name in (FIRST_UNSCORED, PADS):
+            raise UsageError(
+                f"lens 'surprisal': {quirk.name!r} is about scores from left to right, which decoders have; "
+                "run masked models in corrected mode without it"
+            )
+
+
+def named(scores: Iterable[Score], objective: str) -> Iterator[Score]:
+    """Scores that say their objective."""
+    for score in scores:
+        yield dataclasses.replace(score, objective=objective)

@@ -8,9 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from sonde.capture.requests import RankRules
-from sonde.lenses.attention.choice import HeadChoice
-from sonde.lenses.attention.seams import AVERAGED, BASELINES, HEAD_CHOICE, RANKS
-from sonde.lenses.attention.sums import RelationEdges
+from sonde.lenses.attention.head_selection import HEAD_CHOICE, HeadChoice, RelationEdges
+from sonde.lenses.attention.options import AVERAGED, BASELINES, RANKS
 from sonde.papers import handed_over
 
 

@@ -9,7 +9,7 @@ from sonde.corpora import Item
 from sonde.lenses.finetune.options import RECIPE
 from sonde.papers import handed_over, lines
 from sonde.tasks.bugs.function_docstring import FunctionDocstring, first_line
-from sonde.training.finetuning.recipe import KEEP, FineTuning
+from sonde.training.finetune.recipe import KEEP, FineTuning
 
 
 def masked_zero(recipe: FineTuning) -> FineTuning:

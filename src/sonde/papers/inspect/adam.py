@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sonde.training.probes.adam import TrainedProbes, trained_probes
-from sonde.training.probes.parts import Parts, check_labels, check_states
+from sonde.training.probes.splits import Parts, check_labels, check_states
 
 L2 = (1e-5, 1e-4, 1e-3, 1e-2)
 EPOCHS = 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sonde.base.options import Option
-from sonde.lenses.probe.data import Examples, States
-from sonde.lenses.probe.fit import Fitted, fitted
+from sonde.lenses.probe.examples import Examples, Fitted, States
+from sonde.lenses.probe.fit import fitted
 from sonde.lenses.probe.options import DEFAULTS, PROTOCOL, ProbeProtocol
 from sonde.papers import handed_over
 

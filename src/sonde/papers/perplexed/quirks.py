@@ -8,12 +8,19 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from sonde.lenses.surprisal.observe import Filed, Laid
-from sonde.lenses.surprisal.origin import Summary
-from sonde.lenses.surprisal.pools import Pooled
-from sonde.lenses.surprisal.seams import CALLS, FILED, FIRST_APART, ORIGINS, SUBWORD, SUMMARY, SUMS
-from sonde.lenses.surprisal.spans import owners
-from sonde.lenses.surprisal.sums import NONE_FIRST, Sums
+from sonde.lenses.surprisal.observe import (
+    CALLS,
+    FILED,
+    FIRST_APART,
+    ORIGINS,
+    SUBWORD,
+    Filed,
+    Laid,
+    Pooled,
+    owners,
+)
+from sonde.lenses.surprisal.origin import SUMMARY, Summary
+from sonde.lenses.surprisal.sums import NONE_FIRST, SUMS, Sums
 from sonde.papers import handed_over
 from sonde.papers.perplexed import tags
 

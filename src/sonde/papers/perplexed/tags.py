@@ -19,7 +19,7 @@ from sonde.base.errors import UnknownNameError
 from sonde.capture.requests import Prepared
 from sonde.languages import Tree
 from sonde.languages._text import blank
-from sonde.lenses.surprisal.seams import TAGS, TagRule
+from sonde.lenses.surprisal.observe import TAGS, TagRule
 from sonde.papers import lines
 
 BYTE_COLUMNS = "codetokenizers.byte_columns"

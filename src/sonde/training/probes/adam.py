@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sonde.training.probes.data import standardise
-from sonde.training.probes.parts import Parts, check_labels, check_states
+from sonde.training.probes.splits import Parts, check_labels, check_states
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.training.probes.parts import Parts
+from sonde.training.probes.splits import Parts
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sonde.base.errors import InputError
 from sonde.training.probes.data import Standard, layers_at_once, standardise
-from sonde.training.probes.parts import Parts, check_states
+from sonde.training.probes.splits import Parts, check_states
 
 RIDGE_L2 = (10.0, 1.0, 0.1, 0.01)
 _EXPLAINED = 1e-3

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sonde.languages._binary import ADDED, BinaryTree, Constituents, Labels, constituents
-from sonde.training.probes.steps import Weights, batches_of, scaled, split_parts, train_steps
+from sonde.training.probes.structural import Weights, batches_of, scaled, split_parts, train_steps
 
 _ORTHOGONAL = 5.0
 """Weight of the squared distance between the projection's products and the identity, as published."""

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.lenses.causal.sentences import patching_sentence
+from sonde.lenses.causal.findings import patching_sentence
 from sonde.report.charts import specification, written
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure

@@ -1,0 +1,347 @@
+"""Prefixes that several texts begin with, read once by a decoder: its cache is then expanded to the texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sonde.capture.hooks import Hooks, reading_side
+from sonde.capture.interventions import Change
+from sonde.capture.merge_requests import Input
+from sonde.capture.tensors import Upload
+from sonde.capture.windows import Row, compose, pad
+from sonde.languages._text import alike
+from sonde.models import LoadedModel
+from sonde.models._placing import devices_of
+from sonde.models._samples import forward_rows, moved, near, some_rows
+
+_LEAST = 16
+"""Tokens that sharing has to save beyond one further forward."""
+
+
+_SHARE = 0.2
+"""Least share of a group's tokens that is worth a forward with a cache, whose attention is the slower one."""
+
+
+_MOST = 128
+"""Texts of one prefix that are looked at together; a query has at most 100."""
+
+
+_probed: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+def shared_batches(
+    rows: Sequence[Row], keys: Sequence[str], budget: int
+) -> tuple[list[list[Row]], list[int]]:
+    """Batches of rows whose beginnings are the same, and the places of the rows that share none.
+
+    Rows are put into runs of neighbours in the order of their tokens, so that the fewest tokens are read;
+    groups of one length of prefix are batched together. It depends on the rows alone.
+
+    Args:
+        rows: Rows of a decoder that are scored and asked for nothing else.
+        keys: A key of each row that does not depend on their order.
+        budget: Padded tokens of a batch.
+    """
+    groups: list[tuple[int, list[int]]] = []
+    alone: list[int] = []
+    for length, members in _groups([row.tokens.tolist() for row in rows], keys):
+        if length:
+            groups.append((length, members))
+        else:
+            alone += members
+    groups.sort(key=lambda one: (-one[0], -max(len(rows[at].tokens) for at in one[1]), keys[one[1][0]]))
+    batches: list[list[Row]] = []
+    held = (0, 0, 0, 0)
+    for length, members in groups:
+        for at in members:
+            row = replace(rows[at], shared=length)
+            prefixes, count, longest = held[1] + (at == members[0]), held[2] + 1, held[3]
+            longest = max(longest, len(row.tokens) - length)
+            if not batches or held[0] != length or prefixes * length + count * longest > budget:
+                batches.append([])
+                prefixes, count, longest = 1, 1, len(row.tokens) - length
+            held = (length, prefixes, count, longest)
+            batches[-1].append(row)
+    return batches, sorted(alone)
+
+
+def _groups(tokens: Sequence[Sequence[int]], keys: Sequence[str]) -> list[tuple[int, list[int]]]:
+    """Length of the prefix and members of each group; 0 for rows that had better be read whole.
+
+    Over the sorted rows the best cut into runs, where a run of ``n`` rows with a common prefix of ``p``
+    tokens saves ``(n - 1) p``, if that is enough of them to be worth it.
+    """
+    order = sorted(range(len(tokens)), key=lambda at: (tokens[at], keys[at]))
+    before = [0, *accumulate(len(tokens[at]) for at in order)]
+    same = [alike(tokens[one], tokens[two]) for one, two in pairwise(order)]
+    saved, begins, lengths = [0], [0], [0]
+    for stop in range(1, len(order) + 1):
+        best = (saved[stop - 1], stop - 1, 0)
+        common = len(tokens[order[stop - 1]])
+        for start in range(stop - 2, max(-1, stop - 1 - _MOST), -1):
+            common = min(common, same[start])
+            if common == 0:
+                break
+            spared = (stop - start - 1) * common
+            gain = saved[start] + spared - _LEAST
+            if gain > best[0] and spared >= _SHARE * (before[stop] - before[start]):
+                best = (gain, start, common)
+        for into, value in zip((saved, begins, lengths), best, strict=True):
+            into.append(value)
+    groups: list[tuple[int, list[int]]] = []
+    stop = len(order)
+    while stop:
+        groups.append((lengths[stop], order[begins[stop] : stop]))
+        stop = begins[stop]
+    return groups
+
+
+class SharedPrefixes:
+    """Reads the prefixes of a batch once each, then what is behind them.
+
+    Args:
+        batch: Rows with one length of shared prefix.
+        padding: Id that fills shorter rows up, on the right.
+        upload: Takes the rows to where the model is.
+
+    Attributes:
+        source: The state of each position, over the rows' queries one after the other.
+    """
+
+    def __init__(self, batch: Sequence[Row], padding: int, upload: Upload) -> None:
+        length = batch[0].shared
+        prefixes = list(dict.fromkeys(tuple(row.tokens[:length].tolist()) for row in batch))
+        number = {prefix: at for at, prefix in enumerate(prefixes)}
+        of = [number[tuple(row.tokens[:length].tolist())] for row in batch]
+        longer = [at for at, row in enumerate(batch) if len(row.tokens) > length]
+        rest = pad([batch[at].tokens[length:] for at in longer], padding)
+        begins = {at: len(prefixes) * length + place * rest.shape[1] for place, at in enumerate(longer)}
+        places = [
+            np.where(row.query < length, of[at] * length + row.query, begins.get(at, 0) + row.query - length)
+            for at, row in enumerate(batch)
+        ]
+        used, self.source = np.unique(np.concatenate(places), return_inverse=True)
+        self._prefixes, self._rest = upload.add(np.array(prefixes, dtype=np.int64)), upload.add(rest)
+        self._of = upload.add(np.array([of[at] for at in longer], dtype=np.int64))
+        self._used = upload.add(used)
+
+    def states(self, body: Callable[..., Any]) -> Float[Tensor, "state d_model"]:
+        """Last states at the positions that the rows are scored at, each that rows share once.
+
+        Args:
+            body: The decoder's body.
+        """
+        read = body(input_ids=self._prefixes.tensor, use_cache=True)
+        states = [read.last_hidden_state.flatten(0, 1)]
+        if len(self._of.tensor):
+            cache = read.past_key_values
+            cache.batch_select_indices(self._of.tensor)
+            behind = body(input_ids=self._rest.tensor, past_key_values=cache, use_cache=True)
+            states.append(behind.last_hidden_state.flatten(0, 1))
+        return torch.cat(states)[self._used.tensor]
+
+
+def shares(loaded: LoadedModel, body: Callable[..., Any]) -> bool:
+    """Whether a decoder keeps keys and values of all that it read, and goes on from them as from the text.
+
+    Models with windows, recurrent states or caches of their own are read whole.
+    """
+    known = _probed.get(loaded.model)
+    if known is None:
+        known = _probed[loaded.model] = (
+            # The caches of a model over several devices lie on as many.
+            loaded.capabilities.kind == "decoder"
+            and not loaded.alone
+            and len({one for one in devices_of(loaded.model) if one not in ("cpu", "disk")}) < 2
+            and _goes_on(loaded, body)
+        )
+    return known
+
+
+@torch.inference_mode()
+def _goes_on(loaded: LoadedModel, body: Callable[..., Any]) -> bool:
+    from transformers.cache_utils import DynamicCache, DynamicLayer
+
+    size = min(6, loaded.capabilities.vocab, loaded.capabilities.context)
+    if size < 3:
+        return False
+    device = loaded.device
+    ids = torch.arange(size, device=device)[None]
+    whole = body(input_ids=ids, use_cache=False).last_hidden_state
+    read = body(input_ids=ids[:, :2], use_cache=True)
+    cache = getattr(read, "past_key_values", None)
+    if type(cache) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in cache.layers):
+        return False
+    cache.batch_select_indices(torch.tensor([0, 0], device=device))
+    rest = body(input_ids=ids[:, 2:].repeat(2, 1), past_key_values=cache, use_cache=True).last_hidden_state
+    most = near(loaded)
+    return torch.allclose(rest.float(), whole[:, 2:].float().expand_as(rest), rtol=most, atol=most)
+
+
+LayerStates = Sequence[Float[Tensor, "batch token d_model"]]
+"""What each layer of a model gives, the first one first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resumed:
+    """Rows that are read on from a layer.
+
+    Attributes:
+        start: How many layers are not run.
+        states: What each layer gave for the rows as they are.
+        index: Of each row, which of these it is.
+    """
+
+    start: int
+    states: LayerStates
+    index: Int[Tensor, " row"]
+
+    def at(self, layer: int, width: int) -> Float[Tensor, "row token d_model"]:
+        """The states behind a layer, counted from 1, of so many columns."""
+        held = self.states[layer - 1]
+        return held[self.index.to(held.device), :width]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """Rows that are read together: as they are, and then on from where each of them is changed.
+
+    Attributes:
+        base: One row of each input without its changes.
+        batches: Rows with changes that begin at one layer: the layer, the rows, and the base of each.
+    """
+
+    base: tuple[Row, ...]
+    batches: tuple[tuple[int, tuple[Row, ...], tuple[int, ...]], ...]
+
+
+def first_changed(changes: Sequence[Change]) -> int:
+    """How many layers run as they would with nothing changed."""
+    return min(change.layer for change in changes)
+
+
+def bundled(
+    rows: Sequence[Row], inputs: Sequence[Input], keys: Sequence[str], budget: int
+) -> tuple[list[Bundle], list[int]]:
+    """Bundles of the rows that can be read on from a layer, and the places of all others.
+
+    Args:
+        rows: All rows.
+        inputs: What they refer to.
+        keys: A key of each, whatever the order of the items.
+        budget: Rows times longest row of a batch stay at or under this.
+    """
+    alike: dict[tuple[object, ...], list[int]] = {}
+    others: list[int] = []
+    for at, row in enumerate(rows):
+        asked = inputs[row.source]
+        changes, wanted = asked.shape.changes, asked.wanted
+        own = all(not change.side for change in changes)
+        if not changes or not own or wanted.head_spans or wanted.looks or not first_changed(changes):
+            others.append(at)
+        else:
+            alike.setdefault((asked.item, asked.shape._replace(changes=()), row.origin), []).append(at)
+    held = list(alike.values())
+    first = [min(places, key=lambda at: keys[at]) for places in held]
+    bundles: list[Bundle] = []
+    for batch in compose([rows[at].size for at in first], [keys[at] for at in first], budget):
+        by_layer: dict[int, list[tuple[int, int]]] = {}
+        for place, group in enumerate(batch):
+            for at in held[group]:
+                start = first_changed(inputs[rows[at].source].shape.changes)
+                by_layer.setdefault(start, []).append((at, place))
+        batches: list[tuple[int, tuple[Row, ...], tuple[int, ...]]] = []
+        most = max(1, budget // rows[first[batch[0]]].size)
+        for start, members in sorted(by_layer.items()):
+            members.sort(key=lambda one: (one[1], keys[one[0]]))
+            for begin in range(0, len(members), most):
+                some = members[begin : begin + most]
+                batches.append((start, tuple(rows[at] for at, _ in some), tuple(place for _, place in some)))
+        bundles.append(Bundle(tuple(rows[first[group]] for group in batch), tuple(batches)))
+    return bundles, others
+
+
+@contextmanager
+def keeping(hooks: Hooks, side: str, into: list[Tensor]) -> Generator[None]:
+    """Keep what each layer gives during one forward."""
+
+    def keep(_: Any, __: Any, output: Any) -> None:
+        into.append(output)
+
+    with ExitStack() as stack:
+        for layer in hooks.side(side).layers:
+            stack.callback(layer.register_forward_hook(keep).remove)
+        yield
+
+
+@contextmanager
+def skipping(hooks: Hooks, side: str, resumed: Resumed) -> Generator[None]:
+    """Let the first layers hand on what they gave before, without running."""
+    layers = hooks.side(side).layers[: resumed.start]
+
+    def handed(states: Tensor, *_: Any, **__: Any) -> Tensor:
+        return resumed.at(resumed.start, states.shape[1])
+
+    with ExitStack() as stack:
+        for layer in layers:
+            # An attribute of the module goes before the method of its class, and is taken away again.
+            layer.forward = handed
+            stack.callback(delattr, layer, "forward")
+        yield
+
+
+def with_states(hidden: Sequence[Tensor], resumed: Resumed) -> list[Tensor]:
+    """Hidden states of a forward that was read on from a layer, with those of the layers that did not run."""
+    width = hidden[0].shape[1]
+    kept = [resumed.at(layer, width) for layer in range(1, resumed.start)]
+    return [hidden[0], *kept, *hidden[resumed.start :]]
+
+
+_tried: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+def resumes(loaded: LoadedModel, hooks: Hooks) -> bool:
+    """Whether a model can be read on from a layer; tried once."""
+    if loaded.model not in _tried:
+        _tried[loaded.model] = _able(loaded, hooks)
+    return _tried[loaded.model]
+
+
+@torch.inference_mode()
+def _able(loaded: LoadedModel, hooks: Hooks) -> bool:
+    if loaded.capabilities.kind == "encoder-decoder" or loaded.alone or not loaded.takes_padding:
+        return False
+    side, rows = reading_side(loaded), some_rows(loaded, (13, 8))
+    layers = hooks.side(side).layers
+    # Layers that hold a forward of their own already are not replaced.
+    if any("forward" in vars(layer) for layer in layers):
+        return False
+    held: list[Any] = []
+    with keeping(hooks, side, held):
+        usual = forward_rows(loaded, rows)[0].last_hidden_state
+    if len(held) != len(layers) or not all(isinstance(one, Tensor) and one.ndim == 3 for one in held):
+        return False
+    for start in {1, len(layers)}:
+        resumed = Resumed(start, held, torch.arange(len(rows)))
+        try:
+            with skipping(hooks, side, resumed):
+                found = forward_rows(loaded, rows)[0].last_hidden_state
+        except Exception:
+            # Whatever a model's own code raises when layers are left out: it wants them run.
+            return False
+        if any(
+            moved(mine[: len(row)], theirs[: len(row)]) > near(loaded)
+            for row, mine, theirs in zip(rows, found, usual, strict=True)
+        ):
+            return False
+    return True

@@ -1,0 +1,187 @@
+"""Scores read off every layer of a batch: the logit lens (nostalgebraist 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from sonde.base.errors import CaptureError, not_finite
+from sonde.capture.collect import RowResult
+from sonde.capture.merge_requests import MergedRequests
+from sonde.capture.requests import ScoredLayers
+from sonde.capture.scoring import SharedStates, score_positions
+from sonde.capture.states import vectors
+from sonde.capture.tensors import Download, Fetched, Sent, Upload
+from sonde.capture.windows import Row
+from sonde.models import LoadedModel
+from sonde.models._heads import WholeHead
+from sonde.models._norms import LastSteps, last_steps
+
+
+class LayerReader:
+    """Reads the layers of one model through its head.
+
+    Args:
+        loaded: The model.
+        head: From states to logits.
+        chunk: States whose logits exist at the same time.
+    """
+
+    def __init__(self, loaded: LoadedModel, head: WholeHead, chunk: int) -> None:
+        self.loaded = loaded
+        self._head = head
+        self._chunk = chunk
+
+    @cached_property
+    def steps(self) -> LastSteps:
+        """What the model does behind its last layer."""
+        return last_steps(self.loaded)
+
+    def of(self, batch: Sequence[Row], wanted: Sequence[MergedRequests], upload: Upload) -> LayerReading:
+        """The scores that are asked of one batch."""
+        return LayerReading(self, batch, wanted, upload)
+
+    def scores(self, states: Sequence[Tensor], entries: _Entries) -> list[list[Tensor]]:
+        """Scores of some positions, a layer each.
+
+        Args:
+            states: The states of all layers, the last as the head takes them.
+            entries: Where they are, and what is right there.
+        """
+        gold, other = entries.gold.tensor, entries.other.tensor
+        source: SharedStates | None = None
+        ids = gold
+        if entries.contrasted:
+            # Both ids of a position are scored from one projection.
+            ids = torch.stack([gold, torch.where(other < 0, gold, other)], 1).flatten()
+            here = np.repeat(np.arange(len(gold)), 2)
+            source = SharedStates(here, torch.from_numpy(here).to(gold.device))
+        found: list[list[Tensor]] = []
+        for layer, held in enumerate(states):
+            own = held[entries.index.tensor.to(held.device), entries.column.tensor.to(held.device)]
+            own = own if layer == len(states) - 1 else self.steps(own)
+            scored = score_positions(
+                own.to(gold.device), self._head, ids, top_k=1, chunk=self._chunk, source=source
+            )
+            nats, rank, top_id = scored.nats, scored.rank, scored.top_ids[:, 0]
+            margin = torch.full_like(nats, torch.nan)
+            if source is not None:
+                apart = nats[1::2] - nats[::2]
+                nats, rank, top_id = nats[::2], rank[::2], top_id[::2]
+                margin = torch.where(other < 0, torch.nan, apart)
+            found.append([nats, rank, top_id, margin, *([own.float()] if entries.states else [])])
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Entries:
+    """Positions of a batch that are read off the layers.
+
+    Attributes:
+        index: The row of each.
+        column: Its column.
+        gold: The id that is right there.
+        other: The id that it is held against, -1 for none.
+        contrasted: Whether there is any such id.
+        states: Whether the states are wanted as well.
+    """
+
+    index: Sent
+    column: Sent
+    gold: Sent
+    other: Sent
+    contrasted: bool
+    states: bool
+
+
+class LayerReading:
+    """The scores from every layer that are asked of one batch; `LayerReader.of` makes it.
+
+    Args:
+        reader: Reads the layers.
+        batch: The rows.
+        wanted: What is asked of each row.
+        upload: Takes places and right ids to where the model is.
+    """
+
+    def __init__(
+        self, reader: LayerReader, batch: Sequence[Row], wanted: Sequence[MergedRequests], upload: Upload
+    ) -> None:
+        self._reader = reader
+        self._batch = batch
+        # Of each row: index among the columns that it is scored at, and the id that is held against it.
+        self._asked = [_asked(row, one.depth) for row, one in zip(batch, wanted, strict=True)]
+        self._fetched: list[list[Fetched]] = []
+        if self.asked:
+            at = [found[:, 0] for found in self._asked]
+            other = np.concatenate([found[:, 1] for found in self._asked])
+            self._entries = _Entries(
+                index=upload.add(np.repeat(np.arange(len(batch)), [len(one) for one in at])),
+                column=upload.add(
+                    np.concatenate([row.query[one] for row, one in zip(batch, at, strict=True)])
+                ),
+                gold=upload.add(np.concatenate([row.gold[one] for row, one in zip(batch, at, strict=True)])),
+                other=upload.add(other),
+                contrasted=bool((other >= 0).any()),
+                states=any(one.depth_states for one in wanted),
+            )
+
+    @property
+    def asked(self) -> bool:
+        """Whether any position is read off the layers."""
+        return any(map(len, self._asked))
+
+    def hand_in(self, states: Sequence[Tensor | None], last: Tensor, download: Download) -> None:
+        """Score from each layer, and have the scores fetched.
+
+        Args:
+            states: What the model returned, a layer each. The last of them is not looked at: with some models
+                it is behind their final norm, with others before it.
+            last: The last states, as the head is given them.
+            download: Fetches the scores.
+
+        Raises:
+            CaptureError: The model returned no states, or not one vector a subword.
+            InputError: What the model does behind its last layer cannot be done to other states.
+        """
+        held = vectors(states, len(self._batch), self._reader.loaded.spec.name)
+        found = self._reader.scores([*held[:-1], last], self._entries)
+        self._fetched = [download.add_all(one) for one in found]
+
+    def added(self, results: Sequence[RowResult], where: Callable[[Row], str]) -> list[RowResult]:
+        """Results with what was read off the layers, once it was fetched.
+
+        Args:
+            results: Of each row.
+            where: What to call a row.
+
+        Raises:
+            CaptureError: A layer gives no finite number.
+        """
+        if not self._fetched:
+            return [*results]
+        held = [np.stack([layer[at].array for layer in self._fetched]) for at in range(len(self._fetched[0]))]
+        with_layers: list[RowResult] = []
+        begin = 0
+        for row, asked, result in zip(self._batch, self._asked, results, strict=True):
+            mine = slice(begin, begin + len(asked))
+            begin = mine.stop
+            if not np.isfinite(held[0][:, mine]).all():
+                cause = not_finite(self._reader.loaded.model.dtype)
+                raise CaptureError(f"{where(row)}: a layer read through the head is not finite; {cause}")
+            found = ScoredLayers(row.target[asked[:, 0]], asked[:, 1], *(one[:, mine] for one in held))
+            with_layers.append(replace(result, layers=found) if len(asked) else result)
+        return with_layers
+
+
+def _asked(row: Row, entries: Sequence[tuple[int, int]]) -> Int[np.ndarray, "entry 2"]:
+    """Of the entries those that a row holds: index among its targets, and the other id."""
+    places = {target: at for at, target in enumerate(row.target.tolist())}
+    found = [(places[position], other) for position, other in entries if position in places]
+    return np.array(sorted(found), dtype=np.int64).reshape(-1, 2)

@@ -1,0 +1,488 @@
+"""Word-level attention of a batch, reduced on the device to the ranks that were asked for.
+
+A plan states once a batch which rows, words and ranks are wanted; each layer's rows then go through two
+products with 0/1 matrices (subwords to words) and one count a rank. No attention leaves the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, UInt16
+from torch import Tensor
+
+from sonde.capture.requests import NEVER, Lookups, RankRules, WordLookups, WordRanks
+from sonde.capture.tensors import Download, Fetched, Upload
+
+NEAR_TIE = 1e-5
+"""Share of a word's attention within which another counts as tied; the shape of a batch moves it by less."""
+
+
+EXCLUDED = -1.0
+"""What is paid to a word that is no candidate."""
+
+
+def count_ahead(
+    words: Float[Tensor, "target head word"],
+    first: Int[Tensor, " target"],
+    last: Int[Tensor, " target"] | None,
+    later_wins: bool,
+) -> Int[Tensor, "target head"]:
+    """Rank of a word, or of the best word from ``first`` to ``last``, among the words of its row.
+
+    Args:
+        words: What is paid to each word; overwritten.
+        first: First word looked for.
+        last: Last word; None where all are single words.
+        later_wins: Which of equal words is ahead.
+    """
+    place = torch.arange(words.shape[2], device=words.device)
+    if last is None:
+        best = words.gather(2, first[:, None, None].expand(-1, words.shape[1], 1))
+        last, own = first, 1
+    else:
+        inside = ((place >= first[:, None]) & (place <= last[:, None]))[:, None]
+        best = words.masked_fill(~inside, EXCLUDED).amax(-1, keepdim=True)
+        words.masked_fill_(inside, EXCLUDED)
+        own = 0
+    # Differences stay in float: comparisons that make booleans are several times slower on a processor.
+    if later_wins:
+        ahead = words.sub_(best)
+        ahead = ahead.masked_fill_((ahead == 0) & (place <= last[:, None])[:, None], -1.0).ge_(0)
+        own = 0
+    else:
+        ahead = words.sub_(best * (1 - NEAR_TIE)).ge_(0)
+    rank = (ahead.sum(-1).to(torch.int32) + (1 - own)).clamp(max=NEVER - 1)
+    return rank.masked_fill(best[:, :, 0] < 0, NEVER)
+
+
+def pick(words: Float[Tensor, "row head word"], *, later_wins: bool) -> Int[Tensor, "row head"]:
+    """The word that ranks first in each row."""
+    if not later_wins:
+        return words.argmax(-1)
+    # The first of the greatest from behind.
+    return words.shape[2] - 1 - words.flip(-1).argmax(-1)
+
+
+_BAND = 32
+
+
+class Ranges:
+    """Ranges of an axis, for each row of a batch.
+
+    Args:
+        start: First place of each range.
+        stop: One past its last place; an empty range sums to zero.
+        upload: Takes the bounds to where the values are; sent before the first sum.
+        mean: Whether ranges are averaged instead of added up.
+    """
+
+    def __init__(
+        self,
+        start: Int[np.ndarray, "batch range"],
+        stop: Int[np.ndarray, "batch range"],
+        upload: Upload,
+        *,
+        mean: bool = False,
+    ) -> None:
+        self._count, self._mean = start.shape[1], mean
+        self._start, self._stop = start, stop
+        self._bounds = upload.add(start), upload.add(stop)
+        self._made: Float[Tensor, "batch place range"] | None = None
+        self._bands: list[tuple[int, slice, slice, Float[Tensor, "place range"]]] = []
+        self._banded = upload.device.type == "cpu"
+
+    def _matrix(self, size: int) -> Float[Tensor, "batch place range"]:
+        """The matrix of an axis of so many places, made when the first values come."""
+        if self._made is None:
+            begins, ends = (sent.tensor[:, None] for sent in self._bounds)
+            place = torch.arange(size, device=begins.device)[:, None]
+            self._made = ((place >= begins) & (place < ends)).float()
+            if self._mean:
+                self._made /= self._made.sum(1, keepdim=True).clamp(min=1)
+            if self._banded:
+                for row in range(len(self._start)):
+                    self._add_bands(self._made, row, self._start[row], self._stop[row])
+        return self._made
+
+    def over_last(self, values: Float[Tensor, "batch row place"]) -> Float[Tensor, "batch row range"]:
+        """Sum over the last axis."""
+        whole = self._matrix(values.shape[2])
+        if not self._banded:
+            return torch.bmm(values, whole)
+        sums = values.new_zeros((*values.shape[:2], self._count))
+        for row, ranges, places, matrix in self._bands:
+            torch.mm(values[row, :, places], matrix, out=sums[row, :, ranges])
+        return sums
+
+    def over_rows(self, values: Float[Tensor, "batch place column"]) -> Float[Tensor, "batch range column"]:
+        """Sum over the middle axis."""
+        whole = self._matrix(values.shape[1])
+        if not self._banded:
+            return torch.bmm(whole.transpose(1, 2), values)
+        sums = values.new_zeros((len(values), self._count, values.shape[2]))
+        for row, ranges, places, matrix in self._bands:
+            torch.mm(matrix.T, values[row, places], out=sums[row, ranges])
+        return sums
+
+    def _add_bands(
+        self,
+        whole: Float[Tensor, "batch place range"],
+        row: int,
+        start: Int[np.ndarray, " range"],
+        stop: Int[np.ndarray, " range"],
+    ) -> None:
+        for at in range(0, len(start), _BAND):
+            held = start[at : at + _BAND] < stop[at : at + _BAND]
+            if held.any():
+                first = int(start[at : at + _BAND][held].min())
+                last = int(stop[at : at + _BAND][held].max())
+                ranges, places = slice(at, min(at + _BAND, len(start))), slice(first, last)
+                self._bands.append((row, ranges, places, whole[row, places, ranges].contiguous()))
+
+
+_CPU_CELLS = 1 << 18
+
+
+_ACCELERATOR_CELLS = 1 << 25
+
+
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+_Ends = Int[np.ndarray, "lookup 2"]
+
+
+_Pairs = tuple[Int[np.ndarray, " pair"], Int[np.ndarray, " lookup"]]
+"""Where the ranks of every query word of the lookups lie, and where each lookup's begin."""
+
+
+def _runs(
+    first: Int[np.ndarray, " run"], last: Int[np.ndarray, " run"]
+) -> tuple[Int[np.ndarray, " word"], Int[np.ndarray, " word"]]:
+    """All words of some runs, and which run each is of."""
+    sizes = last - first + 1
+    of = np.repeat(np.arange(len(first)), sizes)
+    return of, np.arange(len(of)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + first[of]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowWords:
+    """Words of one row of a batch.
+
+    Attributes:
+        words: Its words.
+        lookups: Those of its lookups that the side of the model can answer.
+        query_offset: Column of the item's first subword among the queries.
+        key_offset: The same among the keys.
+        separators: Columns of the special tokens behind the item among the keys, half-open.
+    """
+
+    words: WordLookups
+    lookups: Lookups
+    query_offset: int
+    key_offset: int
+    separators: tuple[int, int] = (0, 0)
+
+
+def _queried(one: RowWords, side: str) -> Int[np.ndarray, " query"]:
+    """Words whose attention is read: those of the lookups, or all where it is wanted itself."""
+    if one.words.heads.get(side):
+        return np.arange(len(one.words.first))
+    return np.unique(_runs(one.lookups.query, one.lookups.until)[1])
+
+
+class WordReader:
+    """Reads the attention of one side of a model, layer after layer.
+
+    Args:
+        side: Which side.
+        asked: What is asked of each row of the batch; None where nothing is.
+        rules: How words are ranked.
+        causal: Whether the side sees only what stands before a word.
+        upload: Takes what is needed where the attention is; sent before the first layer is read.
+    """
+
+    def __init__(
+        self,
+        side: str,
+        asked: Sequence[RowWords | None],
+        rules: RankRules,
+        causal: bool,
+        upload: Upload,
+    ) -> None:
+        self.side = side
+        self._asked = asked
+        self._rules = rules
+        self._causal = causal
+        self._queries = [_queried(one, side) if one else _NONE for one in asked]
+        self._kept: list[list[Float[Tensor, "head word word"]]] = [[] for _ in asked]
+        self._height = max((len(one) for one in self._queries), default=0)
+        self._width = max((len(one.words.first) for one in asked if one), default=0)
+        # Of distinct ranks, of single words, then of the best in a range: which query row of the batch,
+        # counted over its items, and the first and last word looked for.
+        targets, self._ends, self._pairs = self._distinct()
+        self._singles = int((targets[1] == targets[2]).sum())
+        self._number = len(targets[0])
+        self._targets = [upload.add(part) for part in targets]
+        columns, self._average = self._columns(upload)
+        self._sent_columns = upload.add(columns)
+        self._to_sum = self._segments(upload)
+        self._competitors = [upload.add(part) for part in self._competing()]
+        self._asking = upload.add(self._with_subwords())
+        separators = np.array([one.separators if one else (0, 0) for one in asked], np.int64).reshape(-1, 2)
+        self._separators = upload.add(separators)
+        self._excluded: Tensor | None = None
+        self._fetched: dict[str, Fetched] = {}
+        self._fetched_kept: list[list[Fetched]] = []
+        self._sinks: list[Float[Tensor, "batch head sink"]] = []
+        self._ranks: list[Int[Tensor, "target head"]] = []
+        self._picks: list[Int[Tensor, "row head"]] = []
+        self._finite: list[Tensor] = []
+
+    @property
+    def columns(self) -> Int[Tensor, "batch row"]:
+        """Query columns wanted of each row of the batch."""
+        return self._sent_columns.tensor
+
+    def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
+        """Rank the words of one layer."""
+        words = self._to_words(rows)
+        self._finite.append(torch.isfinite(words.sum()))
+        self._keep(words)
+        self._ranks.append(self._rank(words))
+        if self._rules.picks:
+            self._picks.append(pick(words, later_wins=self._rules.later_wins))
+
+    def hand_in(self, download: Download) -> None:
+        """Have all that was read fetched, after the last layer."""
+        if self._ranks:
+            parts = {"ranks": torch.stack(self._ranks).to(torch.int32), "finite": torch.stack(self._finite)}
+            parts["sinks"] = torch.stack(self._sinks, dim=1)
+            if self._picks:
+                parts["picks"] = torch.stack(self._picks).to(torch.int32)
+            self._fetched = {name: download.add(part) for name, part in parts.items()}
+            self._fetched_kept = [download.add_all(kept) for kept in self._kept]
+
+    @property
+    def finite(self) -> bool:
+        """Whether everything that was fetched was finite."""
+        return not self._fetched or bool(self._fetched["finite"].array.all())
+
+    def results(self) -> list[WordRanks | None]:
+        """What each row of the batch gets, once it was fetched."""
+        if not self._fetched:
+            return [None] * len(self._asked)
+        # By layer, target and head.
+        ranks, sinks = self._fetched["ranks"].array, self._fetched["sinks"].array
+        picks = self._fetched["picks"].array if self._picks else None
+        found: list[WordRanks | None] = []
+        for index, one in enumerate(self._asked):
+            if one is None:
+                found.append(None)
+                continue
+            pairs, begins = self._pairs[index]
+            best = np.minimum.reduceat(ranks[:, pairs], begins, axis=1) if len(pairs) else ranks[:, pairs]
+            ends = ranks[:, self._ends[index]]
+            mine = np.concatenate([ends, best[:, :, None]], axis=2).transpose(0, 3, 1, 2)
+            mine = np.ascontiguousarray(mine.astype(np.uint16))
+            kept = [part.array for part in self._fetched_kept[index]]
+            matrices = np.concatenate(kept) if kept else None
+            if matrices is not None:
+                matrices = np.where(matrices < 0, np.float32(np.nan), matrices)
+            found.append(WordRanks(mine, self._picks_of(index, one, picks), matrices, np.array(sinks[index])))
+        return found
+
+    def _keep(self, words: Float[Tensor, "row head word"]) -> None:
+        """Take the attention between all words of a row, for those heads of this layer that are asked for."""
+        layer = len(self._ranks)
+        for index, one in enumerate(self._asked):
+            heads = [head for at, head in one.words.heads.get(self.side, ()) if at == layer] if one else []
+            if one is None or not heads:
+                continue
+            count, above = len(one.words.first), index * self._height
+            mine = words[above : above + count, :, :count].float()
+            self._kept[index].append(torch.stack([mine[:, head] for head in heads]))
+
+    def _picks_of(
+        self, index: int, one: RowWords, picks: Int[np.ndarray, "layer row head"] | None
+    ) -> UInt16[np.ndarray, "layer head lookup"] | None:
+        if picks is None:
+            return None
+        rows = index * self._height + np.searchsorted(self._queries[index], one.lookups.query)
+        return np.ascontiguousarray(picks[:, rows].transpose(0, 2, 1).astype(np.uint16))
+
+    def _distinct(self) -> tuple[list[Int[np.ndarray, " target"]], list[_Ends], list[_Pairs]]:
+        """Each wanted rank once, and where those of every lookup lie among them."""
+        width = max(self._width, 1)
+        keys: list[Int[np.ndarray, " key"]] = [_NONE]
+        begins: list[Int[np.ndarray, " lookup"]] = []
+        for index, (one, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
+            if one is None:
+                begins.append(_NONE)
+                continue
+            lookups, above = one.lookups, index * self._height
+            query, until = (above + np.searchsorted(queries, side) for side in (lookups.query, lookups.until))
+            of, within = _runs(lookups.query, lookups.until)
+            rows = above + np.searchsorted(queries, within)
+            # A single word is a run of one, so that all share one space of keys.
+            keys.append(_key(query, lookups.first, lookups.first, width))
+            keys.append(_key(until, lookups.last, lookups.last, width))
+            keys.append(_key(rows, lookups.first[of], lookups.last[of], width))
+            begins.append(np.searchsorted(of, np.arange(len(lookups))))
+        distinct, inverse = np.unique(np.concatenate(keys), return_inverse=True)
+        at_row, first, last = distinct // width // width, distinct // width % width, distinct % width
+        order = np.argsort(first != last, kind="stable")
+        moved = np.empty(len(order), np.int64)
+        moved[order] = np.arange(len(order))
+        parts = iter(np.split(moved[inverse], np.cumsum([len(key) for key in keys])[:-1])[1:])
+        ends: list[_Ends] = []
+        pairs: list[_Pairs] = []
+        for one, begin in zip(self._asked, begins, strict=True):
+            if one is None:
+                ends.append(np.zeros((0, 2), np.int64))
+                pairs.append((_NONE, begin))
+            else:
+                ends.append(np.stack([next(parts), next(parts)], axis=1))
+                pairs.append((next(parts), begin))
+        return [part[order] for part in (at_row, first, last)], ends, pairs
+
+    def _columns(self, upload: Upload) -> tuple[Int[np.ndarray, "batch row"], Ranges]:
+        """Columns of all subwords of the query words, padded with column 0; and the rows of each word."""
+        held: list[Int[np.ndarray, " row"]] = []
+        start, stop = np.zeros((2, len(self._asked), self._height), np.int64)
+        for index, (one, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
+            if one is None:
+                held.append(_NONE)
+                continue
+            first = one.words.first[queries]
+            beyond = np.maximum(one.words.stop[queries], first)
+            mine = np.unique(_runs(first, beyond - 1)[1])
+            start[index, : len(queries)] = np.searchsorted(mine, first)
+            stop[index, : len(queries)] = np.searchsorted(mine, beyond)
+            held.append(mine + one.query_offset)
+        columns = np.zeros((len(held), max((len(one) for one in held), default=0)), dtype=np.int64)
+        for index, one in enumerate(held):
+            columns[index, : len(one)] = one
+        return columns, Ranges(start, stop, upload, mean=True)
+
+    def _competing(self) -> list[np.ndarray]:
+        """First subword and candidacy of each word; what each query word sees, and which word it is."""
+        batch = len(self._asked)
+        first = np.zeros((batch, 1, self._width), np.int64)
+        seen, own = np.zeros((2, batch, self._height, 1), np.int64)
+        competes = np.zeros((batch, 1, self._width), np.bool_)
+        for index, (one, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
+            if one is not None:
+                count = len(one.words.first)
+                first[index, 0, :count] = one.words.first
+                seen[index, : len(queries), 0] = one.words.stop[queries]
+                own[index, : len(queries), 0] = queries
+                competes[index, 0, :count] = one.words.candidates
+        return [first, competes, seen, own]
+
+    def _masks(self) -> tuple[Bool[Tensor, "batch query 1 word"], Bool[Tensor, "batch query 1 word"]]:
+        """Words that are no candidates of a query word, and the query words themselves."""
+        first, competes, seen, own = (part.tensor for part in self._competitors)
+        itself = own == torch.arange(self._width, device=own.device)
+        excluded = (~competes).expand(-1, self._height, -1)
+        if not self._rules.self_competes:
+            excluded = excluded | itself
+            if self._causal:
+                excluded = excluded | (first >= seen)
+        return excluded[:, :, None], itself[:, :, None]
+
+    def _segments(self, upload: Upload) -> Ranges:
+        """The columns of each word."""
+        start, stop = np.zeros((2, len(self._asked), self._width), np.int64)
+        for index, one in enumerate(self._asked):
+            if one is not None:
+                count = len(one.words.first)
+                start[index, :count] = one.words.first + one.key_offset
+                stop[index, :count] = one.words.stop + one.key_offset
+        return Ranges(start, stop, upload)
+
+    def _to_words(self, rows: Float[Tensor, "batch head row token"]) -> Float[Tensor, "row head word"]:
+        batch, heads, count, tokens = rows.shape
+        averaged = self._average.over_rows(rows.transpose(1, 2).reshape(batch, count, heads * tokens))
+        self._sink(averaged.reshape(batch, self._height, heads, tokens))
+        if self._excluded is None:
+            self._excluded, self._itself = self._masks()
+        words = self._to_sum.over_last(averaged.reshape(batch, self._height * heads, tokens))
+        words = words.reshape(batch, self._height, heads, self._width)
+        if self._rules.self_competes:
+            words.masked_fill_(self._itself, 0.0)
+        return words.masked_fill_(self._excluded, EXCLUDED).flatten(0, 1)
+
+    def _sink(self, averaged: Float[Tensor, "batch query head token"]) -> None:
+        """Add what the query words of this layer pay to the first token, and to the separators."""
+        place = torch.arange(averaged.shape[-1], device=averaged.device)
+        start, stop = self._separators.tensor[:, :1], self._separators.tensor[:, 1:]
+        behind = ((place >= start) & (place < stop)).float()
+        paid = averaged.float()
+        ends = torch.stack([paid[..., 0], torch.einsum("bqht,bt->bqh", paid, behind)], dim=-1)
+        mean = torch.einsum("bqhs,bq->bhs", ends, self._asking.tensor)
+        # Where nothing stands behind the text, there is no share of it.
+        none = behind.sum(-1) == 0
+        mean[:, :, 1] = mean[:, :, 1].masked_fill(none[:, None], torch.nan)
+        self._sinks.append(mean)
+
+    def _with_subwords(self) -> Float[np.ndarray, "batch query"]:
+        """The same weight for each query word that has subwords, adding up to one; nothing where none has."""
+        weights = np.zeros((len(self._asked), self._height), np.float32)
+        for index, (one, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
+            if one is not None:
+                weights[index, : len(queries)] = one.words.stop[queries] > one.words.first[queries]
+        return weights / np.maximum(weights.sum(axis=1, keepdims=True), 1.0)
+
+    def _rank(self, words: Float[Tensor, "row head word"]) -> Int[Tensor, "target head"]:
+        cells = words.shape[1] * words.shape[2]
+        most = _CPU_CELLS if words.device.type == "cpu" else _ACCELERATOR_CELLS
+        step = max(1, most // max(cells, 1))
+        parts: list[Int[Tensor, "target head"]] = []
+        row, first, words_last = (part.tensor for part in self._targets)
+        for at in [*range(0, self._singles, step), *range(self._singles, self._number, step)]:
+            beyond = min(at + step, self._singles) if at < self._singles else at + step
+            chosen = slice(at, beyond)
+            last = None if at < self._singles else words_last[chosen]
+            held = words.index_select(0, row[chosen])
+            parts.append(count_ahead(held, first[chosen], last, self._rules.later_wins))
+        return torch.cat(parts)
+
+
+def rank_words(
+    side: str,
+    asked: Sequence[RowWords | None],
+    rules: RankRules,
+    causal: bool,
+    layers: Callable[[Int[Tensor, "batch row"]], Iterable[Float[Tensor, "batch head row token"]]],
+) -> list[WordRanks | None]:
+    """Ranks in attention that lies on the processor; see `WordReader`.
+
+    Args:
+        side: Which side.
+        asked: What is asked of each row of the batch.
+        rules: How words are ranked.
+        causal: Whether the side sees only what stands before a word.
+        layers: Gives the rows of each layer from the query columns that are wanted.
+    """
+    upload, download = Upload(torch.device("cpu")), Download()
+    reader = WordReader(side, asked, rules, causal, upload)
+    upload.send()
+    for rows in layers(reader.columns):
+        reader.read(rows)
+    reader.hand_in(download)
+    download.fetch()
+    return reader.results()
+
+
+def _key(
+    row: Int[np.ndarray, " lookup"],
+    first: Int[np.ndarray, " lookup"],
+    last: Int[np.ndarray, " lookup"],
+    width: int,
+) -> Int[np.ndarray, " lookup"]:
+    return (row * width + first) * width + last

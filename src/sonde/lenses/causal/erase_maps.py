@@ -1,0 +1,355 @@
+"""What is taken out of states: a property, and beside it labels that say nothing and subspaces of no meaning.
+
+Everything is fitted on the training split, to the units that a map is applied to: the subwords of tokens, or
+all subwords of functions, each by one over the length of its token or function. The width of subspaces alone
+is taken from the functions that effects are measured on, without their labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float, Int
+
+from sonde.base.fingerprint import derive_seed
+from sonde.lenses.causal.interventions import FittedChange, states_of
+from sonde.lenses.causal.properties import PropertyExamples, examples_of, is_whole, subjects, why_not_fitted
+from sonde.lenses.engine.lens import Scoring
+from sonde.training.erasure import (
+    Cloud,
+    Eraser,
+    Matrix,
+    as_wide,
+    leace,
+    one_hot,
+    second_moment,
+    uniform_subspaces,
+)
+from sonde.training.probes.controls import control_labels
+
+Labels = Int[np.ndarray, " example"]
+
+
+STRATA = 10
+"""Strata of equal length within which labels are permuted."""
+
+
+FOLDS, LEAST = 5, 2
+"""Folds in which words foretell classes, and functions that a word has to stand in."""
+
+
+def permuted_within_strata(
+    labels: Labels,
+    clusters: Sequence[str],
+    lengths: Float[np.ndarray, " example"],
+    rng: np.random.Generator,
+) -> Labels:
+    """The labels of functions, in another order among those of about the same length.
+
+    Where each cluster has one label alone, whole clusters exchange theirs.
+
+    Args:
+        labels: Of each function.
+        clusters: Of each function.
+        lengths: Of each function.
+        rng: Source of the order.
+
+    >>> labels, lengths = np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0])
+    >>> permuted_within_strata(labels, ["a", "b", "c"], lengths, np.random.default_rng(0)).tolist()
+    [0, 1, 0]
+    """
+    names, owner = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
+    pairs = np.unique(np.stack([owner, labels]), axis=1)
+    if pairs.shape[1] > len(names):
+        return labels[_exchanged(lengths, rng)]
+    mean = np.bincount(owner, lengths) / np.bincount(owner)
+    # One label a cluster: in the order of clusters, which is that of the pairs.
+    return pairs[1][_exchanged(mean, rng)][owner]
+
+
+def _exchanged(lengths: Float[np.ndarray, " unit"], rng: np.random.Generator) -> Int[np.ndarray, " unit"]:
+    """For each unit the one whose label it gets."""
+    rank = np.argsort(np.argsort(lengths, kind="stable"), kind="stable")
+    stratum = rank * STRATA // len(lengths)
+    found = np.arange(len(lengths))
+    for at in range(STRATA):
+        members = np.flatnonzero(stratum == at)
+        found[members] = rng.permutation(members)
+    return found
+
+
+def from_donors(
+    places: Sequence[tuple[str, int]],
+    sequences: Mapping[str, Sequence[tuple[int, int]]],
+    rng: np.random.Generator,
+) -> Labels:
+    """The labels of tokens, taken from another function's tokens at the same relative place.
+
+    Args:
+        places: Function and first character of each token.
+        sequences: For each function its labelled tokens in order: first character and class.
+        rng: Deals functions to each other.
+
+    >>> sequences = {"f": [(0, 0), (4, 0)], "g": [(0, 1), (3, 1), (6, 2), (9, 2)]}
+    >>> from_donors([("f", 4), ("g", 9)], sequences, np.random.default_rng(0)).tolist()
+    [2, 0]
+    """
+    order = rng.permutation(sorted(sequences)).tolist()
+    donor = dict(zip(order, order[1:] + order[:1], strict=True))
+    rank = {
+        (item, start): (at + 0.5) / len(held)
+        for item, held in sequences.items()
+        for at, (start, _) in enumerate(held)
+    }
+    given = [sequences[donor[item]] for item, _ in places]
+    found = [held[int(rank[place] * len(held))][1] for place, held in zip(places, given, strict=True)]
+    return np.array(found, dtype=np.int64)
+
+
+def surface_of(
+    texts: Sequence[str], labels: Labels, clusters: Sequence[str], seed: int
+) -> Float[np.ndarray, "example feature"]:
+    """What the surface says of functions: their length, and the class that their words foretell.
+
+    Classes are foretold fold by fold, by logistic regression on counts of words (the surface battery of
+    probes) that has seen nothing of the function's cluster.
+
+    Args:
+        texts: Of each function.
+        labels: Of each function.
+        clusters: Of each function.
+        seed: Deals folds.
+    """
+    from sonde.tasks._surface import by_words
+    from sonde.tasks._words import bag_words
+    from sonde.training.probes.splits import grouped_folds
+
+    length = np.log1p(np.array([[len(text), text.count("\n")] for text in texts], dtype=np.float64))
+    owner = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)[1]
+    bags, names = [bag_words(text) for text in texts], labels.astype(str)
+    foretold = labels.copy()
+    for fold in grouped_folds(labels, owner, FOLDS, seed):
+        parts = fold.train, fold.valid, fold.test
+        if len(np.unique(labels[fold.train])) > 1:
+            foretold[fold.test] = np.array(by_words(bags, names, parts, LEAST), dtype=np.int64)
+        else:
+            foretold[fold.test] = labels[fold.train][0]
+    return np.concatenate([length, length**2, one_hot(foretold)], axis=1)
+
+
+NAME = "erase"
+
+
+LEACE, PERMUTED, DONORS, CONTROL_TASK = "leace", "permuted", "donors", "control_task"
+
+
+UNIFORM, WIDE = "uniform", "as_wide"
+
+
+SURFACE, PERMUTED_SURFACE = "surface", "permuted_surface"
+"""Kinds of changes: the property, labels that say nothing, subspaces of no meaning; and the labels of
+functions together with what the surface says, with the labels as they are and in another order."""
+
+
+LABEL_DRAWS, SUBSPACE_DRAWS = 20, 10
+"""Draws of labels of a kind, and of subspaces, that a verdict rests on."""
+
+
+SCREENING_DRAWS = 2
+"""Draws at every layer, on validation alone, by which one layer is chosen."""
+
+
+def draw(kind: str, number: int = 0) -> str:
+    """What a draw of a control is called."""
+    return f"{kind} {number}"
+
+
+def label_controls(task: str) -> tuple[str, ...]:
+    """The kinds of labels that a property is held against."""
+    return (PERMUTED,) if is_whole(task) else (DONORS, CONTROL_TASK)
+
+
+def controls(task: str) -> tuple[str, ...]:
+    """The kinds of controls that a property is held against at every layer."""
+    return (*label_controls(task), UNIFORM, WIDE)
+
+
+@dataclass(frozen=True, slots=False, eq=False)
+class Units:
+    """What the maps of one property are fitted to.
+
+    Attributes:
+        examples: Functions or tokens of the training split.
+        states: By layer, of each unit.
+        owner: The example of each unit.
+        weights: How much each unit counts.
+        spread: By layer, states that say where states lie: the units themselves, or subwords of functions.
+        spread_weights: How much each of these counts.
+        applied: By layer, states of measured functions at places where the map is applied; in the first stage
+            at fewer of them.
+        applied_weights: How many such places each of these stands for.
+    """
+
+    examples: PropertyExamples
+    states: Float[np.ndarray, "layer unit d_model"]
+    owner: Int[np.ndarray, " unit"]
+    weights: Float[np.ndarray, " unit"]
+    spread: Float[np.ndarray, "layer place d_model"]
+    spread_weights: Float[np.ndarray, " place"]
+    applied: Float[np.ndarray, "layer place d_model"]
+    applied_weights: Float[np.ndarray, " place"]
+
+    @cached_property
+    def clouds(self) -> list[Cloud]:
+        """Where the states of each layer lie."""
+        return [Cloud.of(states, self.spread_weights) for states in self.spread]
+
+    def erased(self, layer: int, told: np.ndarray) -> Eraser:
+        """The map that erases classes or numbers, one an example."""
+        return leace(self.states[layer], told[self.owner], weights=self.weights, cloud=self.clouds[layer])
+
+    def moment(self, layer: int, centre: Float[np.ndarray, " d_model"]) -> Matrix:
+        """How states spread around the centre of a map where it is applied."""
+        return second_moment(self.applied[layer], centre, self.applied_weights)
+
+
+def units_of(task: str, examples: PropertyExamples, rows: pl.DataFrame, measured: frozenset[str]) -> Units:
+    """What the maps of a property are fitted to.
+
+    Args:
+        task: The property.
+        examples: Of the training split, see `sonde.lenses.causal.properties.PropertyExamples.only`.
+        rows: States of the first stage, of all functions.
+        measured: Functions that effects are measured on.
+    """
+    where = rows.filter((pl.col("what") == "place") & (pl.col("subject") == task))
+    mine = pl.col("item_id").is_in(pl.Series(sorted(measured), dtype=pl.String).implode())
+    if is_whole(task):
+        means = examples_of(task, examples.frame, rows)
+        own = pl.Series(examples.frame["item_id"].unique(), dtype=pl.String).implode()
+        subwords = rows.filter(pl.col("what") == "subword").sort("item_id", "start")
+        spread = subwords.filter(pl.col("item_id").is_in(own))
+        applied = where if where.height else subwords.filter(mine)
+        size = means.height
+        return Units(
+            examples, states_of(means), np.arange(size), np.ones(size),
+            states_of(spread), 1.0 / _counted(spread), states_of(applied),
+            applied["n"].to_numpy() / _counted(applied),
+        )  # fmt: skip
+    keys = ["item_id", "start", "end"]
+    parts = rows.filter(pl.col("what") == "part").select(*keys, "states", "scale")
+    single = rows.filter(pl.col("what") == "token").join(parts, on=keys, how="anti")
+    every = pl.concat([parts, single.select(parts.columns)])
+    numbers = examples.frame.with_row_index("_example").select(*keys, "_example")
+    units = every.join(numbers, on=keys).sort("_example", maintain_order=True)
+    owner = units["_example"].to_numpy().astype(np.int64)
+    weights = 1.0 / np.bincount(owner)[owner]
+    states = states_of(units)
+    if where.height:
+        stands_for = where["n"].to_numpy() / _counted(where)
+    else:
+        where = every.join(examples.places, on=keys).filter(mine).sort(keys, maintain_order=True)
+        read = where.select(pl.struct("start", "end").n_unique().over("item_id")).to_series()
+        stands_for = (where["labelled"] / read).to_numpy()
+    return Units(
+        examples, states, owner, weights, states, weights, states_of(where),
+        stands_for,
+    )  # fmt: skip
+
+
+def _counted(rows: pl.DataFrame) -> Float[np.ndarray, " row"]:
+    """Of each row how many its function has."""
+    return rows.select(pl.len().over("item_id")).to_series().to_numpy().astype(np.float64)
+
+
+def screening(
+    scoring: Scoring, splits: Mapping[str, str], measured: frozenset[str]
+) -> Iterator[FittedChange]:
+    """The map of every property and layer, and a few draws of its controls."""
+    for task, units in _fitted(scoring, splits, measured, subjects(scoring.labels)):
+        for layer in range(len(units.states)):
+            yield from _at(task, layer, units, scoring, SCREENING_DRAWS, SCREENING_DRAWS)
+
+
+def drawn(
+    scoring: Scoring, splits: Mapping[str, str], measured: frozenset[str], layers: Mapping[str, int]
+) -> Iterator[FittedChange]:
+    """The map of each property at the layer chosen for it, and all draws of its controls.
+
+    Args:
+        scoring: With the states of functions as they are.
+        splits: Of the functions.
+        measured: Functions that effects are measured on.
+        layers: The layer of each property that is held against its controls.
+    """
+    for task, units in _fitted(scoring, splits, measured, list(layers)):
+        layer, one = layers[task], units.examples
+        yield from _at(task, layer, units, scoring, LABEL_DRAWS, SUBSPACE_DRAWS)
+        if not is_whole(task):
+            continue
+        surface = surface_of(one.texts, one.labels, one.clusters, scoring.settings.seed)
+
+        def together(labels: Int[np.ndarray, " example"]) -> np.ndarray:
+            return np.concatenate([one_hot(labels), surface], axis=1)  # noqa: B023
+
+        yield FittedChange(NAME, task, SURFACE, layer, eraser=units.erased(layer, together(one.labels)))
+        for number in range(LABEL_DRAWS):
+            labels = _meaningless(PERMUTED, task, one, scoring.settings.seed, number)
+            held = units.erased(layer, together(labels))
+            yield FittedChange(NAME, task, draw(PERMUTED_SURFACE, number), layer, eraser=held)
+
+
+def _fitted(
+    scoring: Scoring, splits: Mapping[str, str], measured: frozenset[str], tasks: Sequence[str]
+) -> Iterator[tuple[str, Units]]:
+    """The properties of which there is enough, with what their maps are fitted to."""
+    rows = scoring.observations.filter(
+        pl.col("what").is_in(["mean", "token", "part", "subword", "place"]) & pl.col("method").is_null()
+    ).collect()
+    texts = dict(scoring.texts.collect().iter_rows())
+    for task in tasks:
+        examples = PropertyExamples.of(task, scoring, splits, texts)
+        train = examples.only("train", rows)
+        if not why_not_fitted(train, rows):
+            yield task, units_of(task, train, rows, measured)
+
+
+def _at(
+    task: str, layer: int, units: Units, scoring: Scoring, label_draws: int, subspace_draws: int
+) -> Iterator[FittedChange]:
+    """The map of one property at one layer, and draws of its controls."""
+    seed = scoring.settings.seed
+    erased = units.erased(layer, units.examples.labels)
+    yield FittedChange(NAME, task, LEACE, layer, eraser=erased)
+    for kind in label_controls(task):
+        for number in range(label_draws):
+            labels = _meaningless(kind, task, units.examples, seed, number)
+            yield FittedChange(NAME, task, draw(kind, number), layer, eraser=units.erased(layer, labels))
+    if not erased.rank:
+        return
+    seeds = {
+        kind: [derive_seed(kind, seed, task, layer, number) % 2**63 for number in range(subspace_draws)]
+        for kind in (UNIFORM, WIDE)
+    }
+    wide = as_wide(erased, units.moment(layer, erased.centre), seeds[WIDE])
+    for kind, held in ((UNIFORM, uniform_subspaces(erased, seeds[UNIFORM])), (WIDE, wide)):
+        for number, other in enumerate(held):
+            yield FittedChange(NAME, task, draw(kind, number), layer, eraser=other)
+
+
+def _meaningless(
+    kind: str, task: str, examples: PropertyExamples, seed: int, number: int
+) -> Int[np.ndarray, " example"]:
+    """Labels of a kind that say nothing of the property, the same at every layer."""
+    drawn = derive_seed(kind, seed, task, number) % 2**63
+    if kind == CONTROL_TASK:
+        return control_labels(examples.words, examples.labels, drawn)
+    rng = np.random.default_rng(drawn)
+    if kind == DONORS:
+        return from_donors(examples.starts, examples.sequences, rng)
+    lengths = np.array([len(text) for text in examples.texts], dtype=np.float64)
+    return permuted_within_strata(examples.labels, examples.clusters, lengths, rng)

@@ -1,0 +1,327 @@
+"""What the first stage fits and the second one reads: changes, and which function is for what.
+
+One table a model and group lies in the folder of the run (`Scoring.handed`); jobs of the second stage carry
+its place and its fingerprint.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from sonde.base.fingerprint import unit_hash
+from sonde.capture.interventions import Affine
+from sonde.corpora import Item, split
+from sonde.lenses.causal.options import read_options
+from sonde.lenses.engine.lens import HANDED_KEY, LensSettings, Scoring
+from sonde.lenses.engine.observations import pack, unpack
+from sonde.results.columns import Columns, scan_files, schema_of
+from sonde.training.erasure import Eraser
+
+FRACTIONS = (0.5, 0.15, 0.35)
+"""Shares of the functions that maps are fitted on, that is chosen on, and that numbers are reported on."""
+
+
+SPLIT = "split"
+
+
+MEASURED = 1
+"""What rows of functions that effects are measured on have as `rank`."""
+
+
+FITS_COLUMNS: Columns = {
+    "method": (pl.String, "what tries the change; `split` in a row a function"),
+    "subject": (pl.String, "the property, the relation or the cell; of `split` the function"),
+    "kind": (
+        pl.String,
+        "the change itself (`leace`, `heads`), a draw of a control, or the direction of a cell; of `split` "
+        "`train`, `valid` or `test`",
+    ),
+    "layer": (pl.Int32, "where, 0 the embeddings; of heads, from 0"),
+    "rank": (
+        pl.Int32,
+        "dimensions that a map erases, or number of `values`; of `split` 1 where effects are measured",
+    ),
+    "heads": (pl.List(pl.Int32), "heads of the layer that are replaced"),
+    "down": (pl.Binary, "`float32` (width, rank) of the map `x - ((x - centre) @ down) @ up`"),
+    "up": (pl.Binary, "`float32` (rank, width)"),
+    "centre": (pl.Binary, "`float32` (width)"),
+    "values": (pl.Binary, "`float32` (rank, width): what may stand in for the heads; the last is the mean"),
+    "marks": (pl.List(pl.String), "kind of place of each of the `values`; empty for the mean"),
+    "together": (pl.Boolean, "all changes of its subject and kind are made at once"),
+}
+"""Columns of what a stage hands on."""
+
+
+FITS_SCHEMA = schema_of(FITS_COLUMNS)
+
+
+CONTROL = pl.col("kind").str.split(" ").list.first()
+"""`FittedChange.control`, of rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedChange:
+    """One change that is tried.
+
+    Attributes:
+        method: What tries it.
+        subject: The property or relation.
+        kind: What it is of it: the change itself, or which control.
+        layer: Where.
+        heads: Of a layer, those that are replaced.
+        down, up, centre: Of an affine map.
+        values: Of states that are put, one a row.
+        marks: Of each of them, where it may be put.
+        together: Whether all changes of its subject and kind are made at once.
+    """
+
+    method: str
+    subject: str
+    kind: str
+    layer: int
+    heads: tuple[int, ...] = ()
+    eraser: Eraser | None = None
+    values: Float[np.ndarray, "value width"] | None = None
+    marks: tuple[str, ...] = ()
+    together: bool = False
+
+    @property
+    def name(self) -> str:
+        """What captures of it are called."""
+        return "|".join((self.method, self.subject, self.kind, "" if self.together else str(self.layer)))
+
+    @property
+    def control(self) -> str:
+        """The kind of control that it is a draw of; of the change itself its kind."""
+        return self.kind.partition(" ")[0]
+
+    @property
+    def affine(self) -> Affine:
+        """The map."""
+        assert self.eraser is not None
+        one = self.eraser
+        return Affine(*(part.astype(np.float32) for part in (one.down, one.up, one.centre)))
+
+    def row(self) -> dict[str, object]:
+        """The fit as a row of the table."""
+        one = self.eraser
+        arrays = {} if one is None else {"down": one.down, "up": one.up, "centre": one.centre}
+        if self.values is not None:
+            arrays["values"] = self.values
+        packed = {name: np.ascontiguousarray(array, np.float32).tobytes() for name, array in arrays.items()}
+        return {
+            "method": self.method,
+            "subject": self.subject,
+            "kind": self.kind,
+            "layer": self.layer,
+            "rank": len(self.values) if self.values is not None else one.rank if one else 0,
+            "heads": list(self.heads),
+            "marks": list(self.marks),
+            "together": self.together,
+            **packed,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fits:
+    """All that the first stage found.
+
+    Attributes:
+        held: The changes.
+        splits: ``train``, ``valid`` or ``test`` of each function.
+        measured: Functions that effects are measured on.
+    """
+
+    held: tuple[FittedChange, ...]
+    splits: Mapping[str, str]
+    measured: frozenset[str]
+
+    @property
+    def unfitted(self) -> frozenset[str]:
+        """Functions that no map was fitted to."""
+        return frozenset(item for item, side in self.splits.items() if side != "train")
+
+    def of(self, method: str) -> list[FittedChange]:
+        """The changes of one method."""
+        return [one for one in self.held if one.method == method]
+
+    def frame(self) -> pl.DataFrame:
+        """The table that is handed on."""
+        rows = [one.row() for one in self.held]
+        rows += [
+            {"method": SPLIT, "subject": item, "kind": side, "rank": int(item in self.measured)}
+            for item, side in self.splits.items()
+        ]
+        return pl.DataFrame(rows, schema=FITS_SCHEMA, orient="row")
+
+
+def split_items(scoring: Scoring) -> tuple[dict[str, str], frozenset[str]]:
+    """Which functions are for what, whole clusters at a time; and those that effects are measured on."""
+    items = [
+        Item(item, "", language, "", cluster=cluster)
+        for item, language, cluster in scoring.items.select("item_id", "language", "cluster").iter_rows()
+    ]
+    seen = set(scoring.items.filter("seen")["item_id"].to_list())
+    splits = split([one for one in items if one.item_id not in seen], FRACTIONS, scoring.settings.seed)
+    able = sorted((item for item, side in splits.items() if side != "train"), key=_place)
+    return splits, frozenset(able[: read_options(scoring.settings).items])
+
+
+def _place(item: str) -> float:
+    return unit_hash("causal", item)
+
+
+def read_fits(settings: LensSettings) -> Fits:
+    """What the stage before handed on."""
+    path = settings.handed
+    assert path is not None, "the first stage hands a table on"
+    return _read(path, str(settings.found[HANDED_KEY]))
+
+
+@functools.lru_cache(maxsize=2)
+def _read(path: Path, _: str) -> Fits:
+    table = scan_files(path).collect()
+    sides = table.filter(pl.col("method") == SPLIT)
+    fits = [_fit(row) for row in table.filter(pl.col("method") != SPLIT).iter_rows(named=True)]
+    return Fits(
+        tuple(fits),
+        dict(sides.select("subject", "kind").iter_rows()),
+        frozenset(sides.filter(pl.col("rank") == MEASURED)["subject"].to_list()),
+    )
+
+
+def _fit(row: Mapping[str, object]) -> FittedChange:
+    arrays = {
+        name: np.frombuffer(held, dtype=np.float32)
+        for name in ("down", "up", "centre", "values")
+        if isinstance(held := row[name], bytes)
+    }
+    rank = int(str(row["rank"]))
+    eraser = None
+    if "down" in arrays:
+        centre = arrays["centre"]
+        eraser = Eraser(
+            arrays["down"].reshape(len(centre), rank), arrays["up"].reshape(rank, len(centre)), centre
+        )
+    values = arrays["values"].reshape(rank, -1) if "values" in arrays else None
+    heads, marks = row["heads"], row["marks"]
+    return FittedChange(
+        method=str(row["method"]),
+        subject=str(row["subject"]),
+        kind=str(row["kind"]),
+        layer=int(str(row["layer"])),
+        heads=tuple(heads) if isinstance(heads, Sequence) else (),
+        eraser=eraser,
+        values=values,
+        marks=tuple(marks) if isinstance(marks, Sequence) else (),
+        together=bool(row["together"]),
+    )
+
+
+ROWS_COLUMNS: Columns = {
+    "item_id": (pl.String, "the function"),
+    "what": (
+        pl.String,
+        "`mean`: states of the whole function; `token`, `subword`: of a token, of a subword; `head`: what "
+        "all heads give at a subword; `edge`: whether heads hit an edge of a relation; `effect`: what "
+        "changed (second stage); `layer`: what a layer says through the model's head; `word`: a subword that "
+        "was asked for, `state` its states; `pair`: two functions between which states are put; `cell`: what "
+        "that did; `hit`: edges of a relation that its head hits, with something erased or nothing; `part`: "
+        "states of one subword of a token; `place`: where a property is erased; "
+        "`moved`: how far a map moves states (third stage)",
+    ),
+    "method": (pl.String, "which method asked; empty where nothing was changed"),
+    "subject": (pl.String, "the property that is erased, or the relation whose heads are ablated"),
+    "kind": (
+        pl.String,
+        "the change itself (`leace`, `heads`), or a control; of `head` rows where the subword stands",
+    ),
+    "layer": (pl.Int32, "where something was changed, 0 the embeddings; of heads, from 0; null for nothing"),
+    "group": (
+        pl.String,
+        "of an effect: the construct of the subwords, or `keyword`; for heads what they are to a relation; "
+        "of a `pair`: the variable that the one at its place is exchanged with",
+    ),
+    "n": (pl.Int32, "subwords scored; of a `hit`, edges of the relation"),
+    "before": (pl.Float64, "their nats with nothing changed"),
+    "after": (pl.Float64, "their nats with the change; of `moved` the sum of squared changes of `n` states"),
+    "right_before": (pl.Int32, "of an `effect`: those that the model finds likeliest with nothing changed"),
+    "right_after": (pl.Int32, "of an `effect`: those that it finds likeliest with the change"),
+    "target": (pl.Float64, "of a `cell`: the margin of the text whose states are put"),
+    "guess": (pl.Float64, "of a `cell`: by how much the margin changes by its gradient"),
+    "hits": (
+        pl.Int32,
+        "subwords that a layer finds likeliest; of a `pair`, pairs that are cut alike; of a `hit`, edges",
+    ),
+    "settled": (pl.Int32, "subwords that a layer and all later ones find likeliest"),
+    "start": (
+        pl.Int32,
+        "first character of a token, or of the place of a `pair`, or number of a subword; of `word`, `state` "
+        "its id",
+    ),
+    "end": (pl.Int32, "its end, exclusive"),
+    "first": (pl.Int32, "the first layer whose states the row holds"),
+    "states": (pl.Binary, "half precision, layer by layer, each divided by its scale"),
+    "scale": (pl.List(pl.Float32), "a power of two a layer"),
+}
+"""Columns of both stages' item tables; what does not apply is null."""
+
+
+ROWS_SCHEMA = schema_of(ROWS_COLUMNS)
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows that are put together."""
+
+    plain: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
+    _held: list[tuple[dict[str, object], Float[np.ndarray, "layer width"]]] = field(
+        default_factory=list[tuple[dict[str, object], Float[np.ndarray, "layer width"]]]
+    )
+
+    def add(self, **columns: object) -> None:
+        """A row without states."""
+        self.plain.append(columns)
+
+    def add_states(self, states: Float[np.ndarray, "layer width"], **columns: object) -> None:
+        """A row with states."""
+        self._held.append((columns, states))
+
+    def frame(self) -> pl.DataFrame:
+        """All rows as a table.
+
+        Raises:
+            CaptureError: A state is infinite or NaN.
+        """
+        rows = [*self.plain]
+        by_shape: dict[tuple[int, ...], list[tuple[dict[str, object], np.ndarray]]] = {}
+        for columns, states in self._held:
+            by_shape.setdefault(states.shape, []).append((columns, states))
+        for held in by_shape.values():
+            packed, scale = pack(
+                np.stack([states for _, states in held]), [str(one["item_id"]) for one, _ in held]
+            )
+            rows += [
+                {**columns, "states": states, "scale": own}
+                for (columns, _), states, own in zip(held, packed, scale.tolist(), strict=True)
+            ]
+        return pl.DataFrame(rows, schema=dict(ROWS_SCHEMA), orient="row")
+
+
+def states_of(rows: pl.DataFrame) -> Float[np.ndarray, "layer row width"]:
+    """The states of rows that hold the same layers."""
+    return unpack(rows["states"].to_list(), np.array(rows["scale"].to_list(), dtype=np.float32))
+
+
+def only(observations: pl.LazyFrame, what: Sequence[str], **columns: str) -> pl.DataFrame:
+    """Rows by what they are."""
+    asked: Mapping[str, str] = columns
+    kept = [pl.col(name) == value for name, value in asked.items()]
+    return observations.filter(pl.col("what").is_in(list(what)), *kept).collect()

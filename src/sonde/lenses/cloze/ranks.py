@@ -1,0 +1,345 @@
+"""Answers joined with their queries: every rank that a table of the lens rests on, one row a query.
+
+A prompt may have several right answers, each a query of its own. ``rank`` is that of the single gold answer,
+``rank_filtered`` leaves the other right answers of the prompt out, ``rank_any`` is that of its best one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+
+import numpy as np
+import polars as pl
+
+from sonde.alignment import surfaces as surfaces_of
+from sonde.alignment.vocabulary import Vocabulary, vocabulary_of
+from sonde.base.errors import InputError
+from sonde.base.files import FileStamp
+from sonde.lenses.cloze.observe import ANSWER, ONE, candidate_ids
+from sonde.lenses.engine.lens import Scoring
+from sonde.models import load_tokenizer, manifest, spec_of, tokenizer_stamps
+from sonde.results import Mean, Score, means
+from sonde.results.columns import scan_files
+from sonde.tasks._cloze_candidates import place
+from sonde.tasks._cloze_queries import path_number
+
+KS = (1, 5, 10, 20, 30, 40, 50)
+"""As published (INK, section 4.3)."""
+
+
+NAMES = ("call", "import")
+"""Templates that ask for a name as it is; what is said of all names is said of these."""
+
+
+by_library = partial(means, cluster="library")
+"""Means of queries, of which whole libraries are independent."""
+
+
+COMPETING = "competing"
+"""Column of how many an answer is ranked among; frames whose answers compete with a vocabulary lack it."""
+
+
+def hit(frame: pl.DataFrame, column: str, k: int, among: str = COMPETING) -> pl.Expr:
+    """Whether a rank is at most k; nothing is said where no more than k compete, since all are hits then.
+
+    Args:
+        frame: What the expression is for.
+        column: The ranks.
+        k: The bound.
+        among: Column that counts what competes.
+    """
+    within = pl.col(column) <= k
+    return pl.when(pl.col(among) > k).then(within) if among in frame.columns else within
+
+
+def at_k(frame: pl.DataFrame, column: str, among: str = COMPETING, ks: Sequence[int] = KS) -> list[Mean]:
+    """P@k at every k that says something, of a column of ranks among ``among``."""
+    return [Mean("p_at_k", hit(frame, column, k, among), fields={"k": k}) for k in ks]
+
+
+def mrr(column: str) -> Mean:
+    """Mean reciprocal rank."""
+    return Mean("mrr", 1.0 / pl.col(column), "unit")
+
+
+def chance(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
+    """Score ranking at random, of answers that compete with a few others, and the model's gain over it."""
+    competing = pl.col(COMPETING)
+    reciprocal = {count: sum(1 / rank for rank in range(1, count + 1)) / count for count in _counts(frame)}
+    value = competing.replace_strict(reciprocal, default=None, return_dtype=pl.Float64)
+    named = dataclasses.replace(template, control="chance")
+    rates = chance_at_k()
+    gains = [
+        Mean("p_at_k_gain", hit(frame, "rank", k).cast(pl.Float64) - rate.of, "difference", fields={"k": k})
+        for k, rate in zip(KS, rates, strict=True)
+    ]
+    return by_library(frame, [*rates, *gains, Mean("mrr", value, "unit")], named)
+
+
+def chance_at_k(ks: Sequence[int] = KS) -> list[Mean]:
+    """P@k of ranking at random among those that compete."""
+    competing = pl.col(COMPETING)
+    return [Mean("p_at_k", pl.when(competing > k).then(k / competing), "unit", fields={"k": k}) for k in ks]
+
+
+def _counts(frame: pl.DataFrame) -> list[int]:
+    return frame[COMPETING].drop_nulls().unique().to_list()
+
+
+def by_template(frame: pl.DataFrame, base: Score) -> Iterator[tuple[Score, pl.DataFrame]]:
+    """The queries of each template, with a score that names it."""
+    for template in frame["template"].unique(maintain_order=True).to_list():
+        part = frame.filter(pl.col("template") == template)
+        yield base.within(("template", template)), part
+
+
+def own_vocabulary(model: str) -> Vocabulary:
+    """The vocabulary of a model by name; no weight is read."""
+    return vocabulary_of(surfaces_of(load_tokenizer(spec_of(model.strip()))))
+
+
+def unified(models: tuple[str, ...]) -> frozenset[str]:
+    """Surfaces that the vocabularies of all models hold, special tokens left out.
+
+    Raises:
+        InputError: They share none.
+    """
+    return _unified(models, tuple(tokenizer_stamps(spec_of(model.strip())) for model in models))
+
+
+@lru_cache(maxsize=4)
+def _unified(models: tuple[str, ...], stamps: tuple[tuple[FileStamp, ...], ...]) -> frozenset[str]:
+    held: frozenset[str] | None = None
+    for model in models:
+        tokenizer = load_tokenizer(spec_of(model.strip()))
+        special = {str(token) for token in tokenizer.all_special_tokens}
+        mine = frozenset(own_vocabulary(model).ids) - special
+        held = mine if held is None else held & mine
+    if not held:
+        raise InputError(
+            f"the vocabularies of {', '.join(models) or 'no model'} share no subtoken; compare models whose "
+            "tokenizers spell text in the same script"
+        )
+    return held
+
+
+def segmented(model: str, levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The pieces that a model's tokenizer makes of each level alone, without blanks and marks."""
+    tokenizer = load_tokenizer(spec_of(model.strip()))
+    vocabulary = own_vocabulary(model)
+    encoded = tokenizer(list(levels), add_special_tokens=False)["input_ids"] if levels else []
+    return {
+        level: tuple(text for number in ids if (text := vocabulary.texts[number]))
+        for level, ids in zip(levels, encoded, strict=True)
+    }
+
+
+PUBLISHED_MODES = ("full", "first", "last")
+"""The masking modes of the paper; the others are ours and stand beside them."""
+
+
+MATCHINGS: Mapping[str, str] = {
+    "single": "rank",
+    "filtered": "rank_filtered",
+    "any": "rank_any",
+    "id": "rank_id",
+    "unified": "rank_unified",
+    "common": "rank_common",
+}
+"""How an answer is counted, and the column that holds its rank."""
+
+
+RANDOM_WEIGHTS = "random_weights"
+"""The control of random weights."""
+
+
+SHARED = "competing_shared"
+"""Column of how many candidates are one shared piece, where whole statements are scored."""
+
+
+_BUCKETS = ((1, "1"), (4, "2-4"), (19, "5-19"))
+
+
+_MOST = "20+"
+
+
+def ranked_answers(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+    """The answers of a masked model with their queries and ranks; queries that were not asked have nulls.
+
+    Args:
+        answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
+        labels: Queries in `sonde.tasks._cloze_columns.QUERY_SCHEMA`.
+    """
+    joined = labels.join(answers.drop("item_id"), on="query_id", how="inner", suffix="_here")
+    return _with_groups(_with_other_answers(joined))
+
+
+def with_common(frame: pl.DataFrame, beside: Sequence[pl.LazyFrame]) -> pl.DataFrame:
+    """Add ``rank_common`` and ``asked_of_all``: what every model of a run was asked, and how it ranks.
+
+    ``rank_common`` is the rank where the answer is one piece for every model, ``asked_of_all`` whether every
+    model has a log-probability of it. As they are where the run has one model.
+
+    Args:
+        frame: From `ranked_answers`.
+        beside: The answers of every other model of the run.
+    """
+    if not beside:
+        return frame
+    asked, ranked = pl.col("nats").is_not_null(), pl.col("rank").is_not_null()
+    for answers in beside:
+        others = answers.select("query_id", "nats", "rank").collect()
+        for_nats, for_rank = (
+            others.filter(pl.col(column).is_not_null())["query_id"].implode() for column in ("nats", "rank")
+        )
+        asked, ranked = (
+            asked & pl.col("query_id").is_in(for_nats),
+            ranked & pl.col("query_id").is_in(for_rank),
+        )
+    return frame.with_columns(rank_common=pl.when(ranked).then("rank"), asked_of_all=asked)
+
+
+def contested(
+    answers: pl.DataFrame,
+    labels: pl.DataFrame,
+    shared: frozenset[str] = frozenset(),
+    beside: Sequence[pl.LazyFrame] = (),
+) -> pl.DataFrame:
+    """Queries decided by whole statements: the rank of the right one among its candidates.
+
+    ``rank`` is by the statement's summed log-probability, ``rank_per_piece`` by its mean over subwords,
+    ``rank_unified`` by the sum among the candidates that are one shared piece, null where the right one is
+    none, ``rank_common`` by the sum where every model of the run scored all of its statements. Where the
+    name alone was scored, that is its score in place of the statement's. Ties count
+    against the right one; a query of which a statement was not scored is left out.
+
+    Args:
+        answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
+        labels: Queries in `sonde.tasks._cloze_columns.QUERY_SCHEMA`.
+        shared: Pieces that the vocabularies of the models compared share.
+        beside: The answers of every other model of the run.
+    """
+    alone = ANSWER in answers["status"]
+    everywhere = [set(one.select("item_id").collect()["item_id"]) for one in beside]
+    nats = dict(answers.select("item_id", pl.struct("nats", "pieces")).iter_rows())
+    rows: list[tuple[str, int, int, int | None, int | None, float, int, int]] = []
+    for row in labels.iter_rows(named=True):
+        wanted = candidate_ids(row, answers=alone)
+        found = [nats.get(item) for item in wanted]
+        held = [one for one in found if one is not None]
+        if len(held) < len(found):
+            continue
+        sums = np.array([one["nats"] for one in held])
+        means = sums / np.array([max(one["pieces"], 1) for one in held])
+        ranks = (int((sums <= sums[0] + 1e-4).sum()), int((means <= means[0] + 1e-6).sum()))
+        among = [name in shared for name in row["candidates"]]
+        unified = int((sums <= sums[0] + 1e-4)[among].sum()) if among[0] else None
+        common = ranks[0] if beside and all(one.issuperset(wanted) for one in everywhere) else None
+        rows.append((row["query_id"], *ranks, unified, common, float(sums[0]), len(held), sum(among)))
+    schema = {
+        "query_id": pl.String,
+        "rank": pl.Int32,
+        "rank_per_piece": pl.Int32,
+        "rank_unified": pl.Int32,
+        "rank_common": pl.Int32,
+        "nats": pl.Float64,
+        COMPETING: pl.Int32,
+        SHARED: pl.Int32,
+    }
+    table = pl.DataFrame(rows, schema=schema, orient="row")
+    return _with_groups(labels.join(table, on="query_id", how="inner"))
+
+
+def with_random_weights(
+    frame: pl.DataFrame,
+    scoring: Scoring,
+    labels: pl.DataFrame,
+    ranked: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame],
+) -> pl.DataFrame:
+    """Add ``rank_random_weights``: how random weights rank each answer; as it is where none were observed.
+
+    Args:
+        frame: From `ranked_answers` or `contested`.
+        scoring: What the lens scores with.
+        labels: The queries.
+        ranked: The same function.
+    """
+    if not scoring.controls:
+        return frame
+    control = ranked(scoring.controls[0].observations.collect(), labels).select(
+        "query_id", rank_random_weights="rank"
+    )
+    return frame.join(control, on="query_id", how="left", maintain_order="left")
+
+
+def with_agreement(frame: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
+    """Add ``agree``: whether the tokenizers of all models cut the level alike.
+
+    Args:
+        frame: From `ranked_answers` or `contested`.
+        models: The models that are compared.
+    """
+    levels = frame.select(
+        level=(pl.col("prefix") + pl.col("answer") + pl.col("suffix")).str.slice(
+            pl.col("level_start"), pl.col("level_end") - pl.col("level_start")
+        )
+    )["level"]
+    distinct = sorted(set(levels))
+    cut = [segmented(one, distinct) for one in models]
+    alike = {level: len({pieces[level] for pieces in cut}) == 1 for level in distinct}
+    return frame.with_columns(agree=levels.replace_strict(alike, return_dtype=pl.Boolean))
+
+
+def with_seen(frame: pl.DataFrame, model: str) -> pl.DataFrame:
+    """Add ``seen``: whether the library of a name is called in a file that the model was trained on.
+
+    As in the paper the rule is the library's: a name counts as unseen only where nothing of its library was
+    seen. Where the model does not say what it was trained on, the corpus counts that the user named for it
+    (column ``trained``), and null stands where there is none.
+    """
+    listed = manifest(model).files
+    if listed is None:
+        return frame.with_columns(seen=pl.col("trained"))
+    files = scan_files(listed).collect()
+    trained = files.filter("seen_in_training") if "seen_in_training" in files.columns else files
+    numbers = pl.Series([path_number(path) for path in trained["path"].unique()], dtype=pl.UInt64)
+    held = frame.select("library", "paths").explode("paths").unique()
+    libraries = held.filter(pl.col("paths").is_in(numbers.implode()))["library"].unique()
+    return frame.with_columns(seen=pl.col("library").is_in(libraries.implode()))
+
+
+def _with_other_answers(frame: pl.DataFrame) -> pl.DataFrame:
+    """Ranks that know of the other right answers to a prompt."""
+    prompt = ["language", "prefix", "suffix"]
+    asked = frame.filter(pl.col("status") == ONE).unique([*prompt, "answer"], maintain_order=True)
+    ranked = asked.select(
+        *prompt,
+        "answer",
+        better=pl.col("rank").rank("max").over(prompt).cast(pl.Int32) - 1,
+        rank_any=pl.col("rank").min().over(prompt),
+        answers=pl.len().over(prompt),
+    )
+    return frame.join(ranked, on=[*prompt, "answer"], how="left", maintain_order="left").with_columns(
+        rank_filtered=pl.col("rank") - pl.col("better")
+    )
+
+
+def _with_groups(frame: pl.DataFrame) -> pl.DataFrame:
+    """What tables are made by: the place of the level and how often the name is called."""
+    levels = frame.select("level", "levels").unique()
+    places = pl.DataFrame(
+        {
+            "level": levels["level"],
+            "levels": levels["levels"],
+            "place": [place(*row) for row in levels.iter_rows()],
+        },
+        schema_overrides={"place": pl.String},
+    )
+    bucket = pl.lit(_MOST)
+    for most, name in reversed(_BUCKETS):
+        bucket = pl.when(pl.col("calls") <= most).then(pl.lit(name)).otherwise(bucket)
+    return frame.join(places, on=["level", "levels"], how="left", maintain_order="left").with_columns(
+        bucket=bucket
+    )

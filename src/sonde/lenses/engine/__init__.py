@@ -1,0 +1,1 @@
+"""What every lens shares: the protocol, its defaults, tables of observations."""

@@ -1,0 +1,173 @@
+"""Hidden states in tables of observations: half precision with a scale a layer; and places in subwords."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float, Int
+
+from sonde.alignment.spans import Alignment, Subwords
+from sonde.base.errors import CaptureError, not_finite
+from sonde.capture.requests import ItemCapture, ScoredSubwords
+from sonde.executors import EXECUTORS
+from sonde.results.streaming import Accumulator
+
+_TOP_EXPONENT = 14  # the largest number of a layer lies in [2^13, 2^14), well inside half precision
+
+
+def subwords_of(
+    places: Sequence[tuple[int, int]], subwords: Subwords
+) -> tuple[Int[np.ndarray, " place"], Int[np.ndarray, " place"]]:
+    """Subwords that share a character with each place, as a half-open interval; empty where none does."""
+    start, end = np.array(places, dtype=np.int64).reshape(-1, 2).T
+    first = np.searchsorted(subwords.end, start, side="right")
+    stop = np.searchsorted(subwords.start, end, side="left")
+    return first, np.maximum(first, stop)
+
+
+def pack(
+    states: Float[np.ndarray, "row layer d_model"], names: Sequence[str]
+) -> tuple[list[bytes], Float[np.ndarray, "row layer"]]:
+    """States in half precision, with a power of two a layer that makes them fit.
+
+    Raises:
+        CaptureError: A state is infinite or NaN.
+    """
+    largest = np.abs(states).max(axis=2)
+    if not np.isfinite(largest).all():
+        row, layer = np.argwhere(~np.isfinite(largest))[0].tolist()
+        raise CaptureError(f"item {names[row]}: a state of layer {layer} is not finite; {not_finite()}")
+    _, exponent = np.frexp(largest)
+    scale = np.ldexp(np.ones_like(largest, dtype=np.float32), exponent - _TOP_EXPONENT)
+    half = (states / scale[..., None]).astype(np.float16)
+    return [row.tobytes() for row in half], scale
+
+
+def unpack(
+    packed: Sequence[bytes], scale: Float[np.ndarray, "row layer"]
+) -> Float[np.ndarray, "layer row d_model"]:
+    """States as float32, layer by layer; one copy of them at a time is held."""
+    layers = scale.shape[1]
+    half = np.frombuffer(b"".join(packed), dtype=np.float16).reshape(len(packed), layers, -1)
+    states = np.empty((layers, len(packed), half.shape[2]), dtype=np.float32)
+    for layer in range(layers):
+        np.multiply(half[:, layer], scale[:, layer, None], out=states[layer])
+    return states
+
+
+Asked = TypeVar("Asked")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SumsJob(Generic[Asked]):
+    """One batch that is added up.
+
+    Attributes:
+        observations: The rows, lazily read from the folder of the run.
+        asked: What is added up.
+        root: The folder of the run; empty where the rows are not read from one.
+    """
+
+    observations: pl.LazyFrame
+    asked: Asked
+    root: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batches:
+    """Observations in batches, and where they are added up.
+
+    Attributes:
+        tables: The batches, lazily read; none parts the rows of an item.
+        executor: Public name of the executor.
+        workers: Batches at a time.
+        root: The folder of the run; empty where the rows are not read from one.
+    """
+
+    tables: tuple[pl.LazyFrame, ...]
+    executor: str = "local"
+    workers: int = 1
+    root: str = ""
+
+    def each(self, rule: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Batches:
+        """The same with some of the rows of each batch."""
+        return dataclasses.replace(self, tables=tuple(map(rule, self.tables)))
+
+    def added_up(
+        self,
+        function: Callable[[SumsJob[Asked]], Mapping[str, pl.DataFrame]],
+        asked: Asked,
+        accumulators: Mapping[str, Accumulator],
+    ) -> dict[str, pl.DataFrame]:
+        """The sums of all batches, by name.
+
+        Args:
+            function: A top-level function that gives the sums of one batch, as `Accumulator.added` has them.
+            asked: What it goes by.
+            accumulators: Put the sums of the batches together, by name; they hold nothing yet.
+        """
+        jobs = (SumsJob(table, asked, self.root) for table in self.tables)
+        for _, sums in EXECUTORS.load(self.executor).map(function, jobs, workers=self.workers):
+            for name, part in sums.items():
+                accumulators[name].add(part)
+        return {name: one.total() for name, one in accumulators.items()}
+
+
+def word_by_word(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
+    """For each subword of an item the positions masked when it is scored: itself and the rest of its word.
+
+    A word is a code token; layout and pieces over several tokens stand for themselves.
+    """
+    first, last = alignment.first.tolist(), alignment.last.tolist()
+    size = len(first)
+    masked: list[tuple[int, ...]] = []
+    for position in range(size):
+        beyond = position + 1
+        if last[position] - first[position] == 1:
+            token = (first[position], last[position])
+            while beyond < size and (first[beyond], last[beyond]) == token:
+                beyond += 1
+        masked.append(tuple(range(position, beyond)))
+    return tuple(masked)
+
+
+def whole_words(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
+    """The subwords of each word of an item, for models that write a word whole; each is in one of them."""
+    words: list[tuple[int, ...]] = []
+    for positions in word_by_word(alignment):
+        if not words or positions[0] > words[-1][-1]:
+            words.append(positions)
+    return tuple(words)
+
+
+def put_together(captures: Sequence[ItemCapture]) -> ScoredSubwords | None:
+    """The scores of an item from the captures of its `word_by_word` or `whole_words` inputs, in their order.
+
+    Of each input its first hidden subword counts; where a decoder writes the word, each of them.
+
+    Returns:
+        One row a subword; None where there is no capture, or a subword has no score.
+    """
+    scores = [capture.scores for capture in captures]
+    held = [one for one in scores if one is not None]
+    if not held or len(held) < len(scores):
+        return None
+    hidden = [np.flatnonzero(one.scored) for one in held]
+    counted = [
+        places if capture.written else places[:1] for places, capture in zip(hidden, captures, strict=True)
+    ]
+    places = np.concatenate(counted)
+    if not np.array_equal(places, np.arange(len(held[0].nats))):
+        return None
+    columns = {
+        field.name: np.concatenate(
+            [getattr(one, field.name)[own] for one, own in zip(held, counted, strict=True)]
+        )
+        for field in dataclasses.fields(ScoredSubwords)
+    }
+    return ScoredSubwords(**columns)

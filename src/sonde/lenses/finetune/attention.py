@@ -1,0 +1,170 @@
+"""What the last layer of a trained model attends to in a few test examples, as CuBERT's figures draw it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from jaxtyping import Float, Int
+
+from sonde.base.errors import CaptureError
+from sonde.base.fingerprint import unit_hash
+from sonde.capture.attention import RowReader
+from sonde.capture.attention_backend import recording
+from sonde.lenses.finetune.data import ATTENTION, EXAMPLE, TEST
+from sonde.models import LoadedModel, ModelSpec
+from sonde.training.finetune.batches import collate
+from sonde.training.finetune.data import Data, Encoded, Sample, read_all, reader_of
+from sonde.training.finetune.model import LoadedBody, load_for_training
+from sonde.training.finetune.recipe import KEEP, FineTuning
+from sonde.training.finetune.tune import Tuned
+
+DRAWN = 4
+"""Examples a task: half of them answered rightly, half wrongly, as far as there are such."""
+
+
+MOST = 60
+"""Words of an example that can still be read in a drawing."""
+
+
+_WORD = re.compile(r"\s+|\w+|.", re.DOTALL)
+"""Blanks, a word, or a sign, each of which stands for itself."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attended:
+    """Attention between the words of an example.
+
+    Attributes:
+        words: The words; what the model puts around a text is its own spelling, with a start of -1.
+        starts: First character of each.
+        weights: What each word (row) pays to each other: the most of all heads of the last layer.
+    """
+
+    words: list[str]
+    starts: list[int]
+    weights: Float[np.ndarray, "word word"]
+
+
+def with_attention(
+    rows: pl.DataFrame, tuned: Tuned, spec: ModelSpec, examples: pl.DataFrame, data: Data, recipe: FineTuning
+) -> pl.DataFrame:
+    """The item table of a training with what its model attends to in a few of its test examples.
+
+    Args:
+        rows: The item table.
+        tuned: The training.
+        spec: What it began with; its device is used.
+        examples: The test examples, in the order of ``data.test``.
+        data: What it was trained on.
+        recipe: How it was trained.
+    """
+    trained = ModelSpec(name=str(tuned.folder), device=spec.device, trust_remote_code=spec.trust_remote_code)
+    loaded = load_for_training(trained)
+    if loaded.capabilities.attention not in ("interface", "eager"):
+        return rows
+    answered = {
+        row["example_id"]: row
+        for row in rows.filter((pl.col("kind") == EXAMPLE) & (pl.col("split") == TEST)).to_dicts()
+    }
+    reader = reader_of(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
+    drawn: dict[bool, int] = {True: 0, False: 0}
+    found: list[dict[str, object]] = []
+    read = zip(data.test, read_all(data.test, reader, recipe.length, recipe.cut), strict=True)
+    samples = dict(zip(examples["example_id"].to_list(), read, strict=True))
+    for name in sorted(answered, key=lambda name: _preference(answered[name])):
+        row, (sample, encoded) = answered[name], samples[name]
+        right = bool(row["correct"])
+        if drawn[right] >= DRAWN // 2 or (recipe.cut != KEEP and row["reached"] is False):
+            continue
+        assert encoded.spans is not None
+        if len(np.unique(_word_of(encoded.spans, sample.text))) > MOST:
+            continue
+        try:
+            one = attended(loaded, encoded, sample)
+        except CaptureError:
+            # Attention that cannot be read by query and key is not drawn; the training is kept.
+            return rows
+        drawn[right] += 1
+        kept = ("example_id", "item_id", "split", "cluster", "label", "predicted", "correct")
+        found.append(
+            {
+                "kind": ATTENTION,
+                "baseline": "",
+                **{column: row[column] for column in kept},
+                "words": one.words,
+                "starts": one.starts,
+                "weights": one.weights.astype(np.float16).tobytes(),
+            }
+        )
+    return pl.concat([rows, pl.DataFrame(found, schema=rows.schema)])
+
+
+def _preference(row: dict[str, Any]) -> tuple[bool, bool, float]:
+    """Whole texts first, and those in which something is wrong: there is something to look at."""
+    return row["truncated"], row["label"] == "Correct", unit_hash("attention", row["example_id"])
+
+
+def attended(loaded: LoadedModel, encoded: Encoded, sample: Sample) -> Attended:
+    """Run a model over one example and read the last layer's attention.
+
+    A word pays what its subwords pay on average, and is paid what they are paid together, head by head;
+    of the heads the most counts.
+
+    Args:
+        loaded: A model whose attention can be read.
+        encoded: The example in its subwords.
+        sample: The example.
+    """
+    body = LoadedBody(loaded).eval()
+    device = next(body.parameters()).device
+    batch = collate([0], [encoded], loaded.special.pad, device)
+    side = "decoder" if loaded.capabilities.kind == "decoder" else "encoder"
+    reader = RowReader(side, torch.arange(len(encoded.ids), device=device)[None])
+
+    def forward(**_: bool) -> Any:
+        return body(batch)
+
+    with torch.no_grad(), recording(loaded) as one:
+        one.read([reader], forward)
+    heads = reader.layers[-1][0].double().cpu().numpy()
+    return _by_words(heads, encoded, sample.text, loaded)
+
+
+def _by_words(
+    heads: Float[np.ndarray, "head token token"], encoded: Encoded, text: str, loaded: LoadedModel
+) -> Attended:
+    assert encoded.spans is not None
+    surfaces = loaded.tokenizer.convert_ids_to_tokens(encoded.ids.tolist())
+    word_of = _word_of(encoded.spans, text)
+    # Subwords of one word follow each other; what stands around the text is a word of its own.
+    bounds = [0, *(np.flatnonzero(np.diff(word_of)) + 1).tolist(), len(word_of)]
+    spans = list(pairwise(bounds))
+    paid = np.stack([heads[:, :, start:end].sum(2) for start, end in spans], 2)
+    pays = np.stack([paid[:, start:end].mean(1) for start, end in spans], 1)
+    words: list[str] = []
+    starts: list[int] = []
+    for first, stop in spans:
+        at = int(word_of[first])
+        written = text[max(at, 0) : int(encoded.spans[stop - 1, 1])]
+        words.append(str(surfaces[first]) if at < 0 else written.rstrip() or written)
+        starts.append(max(at, -1))
+    return Attended(words, starts, pays.max(0))
+
+
+def _word_of(spans: Int[np.ndarray, "token 2"], text: str) -> Int[np.ndarray, " token"]:
+    """First character of each subword's word; below 0, and different for each, around the text."""
+    begins = [match.start() for match in _WORD.finditer(text) for _ in match[0]]
+    found: list[int] = []
+    for number, (start, end) in enumerate(spans.tolist()):
+        if not 0 <= start < end:
+            found.append(-1 - number)
+            continue
+        inside = next((at for at in range(start, end) if not text[at].isspace()), start)
+        found.append(begins[inside])
+    return np.array(found, np.int64)

@@ -1,0 +1,275 @@
+"""Models with different tokenizers on the same items: only the characters that all of them cover.
+
+A lossy tokenizer is not charged for what it leaves out (blanks, words that it does not hold), so bits a
+character of the whole text would favour it. Here a piece counts by the share of its characters that all
+models cover; blanks at its side weigh nothing, since tokenizers put them into other pieces.
+
+Constructs and the like are compared by code token, which is the same text for every tokenizer: over the
+tokens that every model of the run has whole, in pieces that lie in that token alone and have text before
+them. A token that a piece shares with another, an input that one model alone read, and what begins a text
+are in none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import polars as pl
+from jaxtyping import Bool, Float, Int
+
+from sonde.base.fingerprint import fingerprint
+from sonde.languages._text import blank, encode
+from sonde.lenses.surprisal.origin import Summary, by_origin
+from sonde.lenses.surprisal.sums import BITS, CALL_KEYS, KEYS, ratio
+from sonde.results import Score, means
+from sonde.results.observations import SHARED_TOKENS
+from sonde.results.streaming import Accumulator, whole
+
+SHARED = ("text", "shared")
+"""Dimension of the scores of shared characters."""
+
+
+_COLUMNS = (
+    "item_id", "language", "cluster", "position", "start", "end", "nats", "covered", "context", "merged",
+)  # fmt: skip
+
+
+_OF_TOKENS = ("kind", "role", "tag", "construct")
+
+
+_OF_SEVERAL = {"ancestor": ("ancestors", "/"), "user_tag": ("user_tag", "|")}
+
+
+_OF_CALLS = ("origin", "origin_part", "call_form")
+
+
+_LABELS = ("token", "word", *_OF_TOKENS, "ancestors", "user_tag", *_OF_CALLS)
+
+
+_RATIOS = (
+    ratio("bits_per_byte", "nats", "bytes", factor=BITS),
+    ratio("bits_per_character", "nats", "characters", factor=BITS),
+    ratio("coverage", "characters", "text", "proportion"),
+)
+
+
+_PER_TOKEN = (ratio("nats_per_token", "nats", "n"),)
+
+
+_CHARACTERS_AT_A_TIME = 5_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRows:
+    """How shared code tokens are scored.
+
+    Attributes:
+        first: Which subwords have no text before them.
+        minimum: Fewest tokens that a slice needs for a row of its own.
+        summary: How calls are summed up.
+    """
+
+    first: pl.Expr
+    minimum: int
+    summary: Summary
+
+
+def shared(
+    own: pl.LazyFrame,
+    beside: Sequence[pl.LazyFrame],
+    texts: pl.LazyFrame,
+    template: Score,
+    by_token: TokenRows | None,
+) -> Iterator[Score]:
+    """The numbers on what all models of a run cover; nothing where there is one model.
+
+    Args:
+        own: The item table of the model that is scored.
+        beside: That of every other model.
+        texts: ``item_id, text``.
+        template: What the scores share.
+        by_token: How code tokens are scored; None where they are not.
+    """
+    if not beside:
+        return
+    everyone = [own, *beside]
+    named = [one.select("item_id").unique().collect() for one in everyone]
+    common = reduce(lambda some, more: some.join(more, on="item_id"), named).sort("item_id")
+    sums: list[pl.DataFrame] = []
+    tokens = _accumulators()
+    for held in _few(texts.join(common.lazy(), on="item_id").sort("item_id").collect()):
+        laid = _Laid.of(held)
+        tables = [laid.pieces(own, _LABELS), *(laid.pieces(one) for one in beside)]
+        covered = np.logical_and.reduce([laid.covered(one) for one in tables])
+        sums.append(laid.sums(tables[0], covered))
+        if by_token is not None:
+            whole_in_all = np.logical_and.reduce([laid.alone(one, by_token.first) for one in tables])
+            for name, part in _token_sums(laid.tokens(tables[0], whole_in_all)):
+                tokens[name].add(part)
+    if sums:
+        items = fingerprint("item set", common["item_id"].to_list())
+        named_so = dataclasses.replace(template, item_set=items).within(SHARED)
+        kept = pl.col("characters")
+        yield from means(pl.concat(sums), _RATIOS, named_so, columns=("language",), counted=kept)
+        if by_token is not None:
+            named_so = dataclasses.replace(template, item_set=items).within(SHARED_TOKENS)
+            yield from _of_tokens({name: one.total() for name, one in tokens.items()}, named_so, by_token)
+
+
+def _accumulators() -> dict[str, Accumulator]:
+    """Sums of shared tokens by what they are put under."""
+    by = ("all", *_OF_TOKENS, *_OF_SEVERAL, "name")
+    return {
+        **{name: Accumulator(KEYS, ("nats",)) for name in by},
+        "calls": Accumulator(CALL_KEYS, ("nats",)),
+    }
+
+
+def _token_sums(tokens: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Sums of tokens by everything that they are put under."""
+    sums = (pl.len().cast(pl.Int64).alias("n"), pl.col("nats").sum())
+    yield "all", tokens.with_columns(slice=pl.lit("all")).group_by(KEYS).agg(*sums)
+    name = pl.when(pl.col("kind") == "identifier").then("word").otherwise(pl.lit(""))
+    for dimension, key in {**{column: pl.col(column) for column in _OF_TOKENS}, "name": name}.items():
+        held = tokens.with_columns(slice=key).filter(pl.col("slice") != "")
+        yield dimension, held.group_by(KEYS).agg(*sums)
+    for dimension, (column, mark) in _OF_SEVERAL.items():
+        parts = tokens.with_columns(slice=pl.col(column).str.split(mark).list.unique()).explode("slice")
+        yield dimension, parts.filter(pl.col("slice") != "").group_by(KEYS).agg(*sums)
+    calls = tokens.filter(pl.col("origin") != "").rename({"origin_part": "part", "call_form": "form"})
+    yield "calls", calls.group_by(CALL_KEYS).agg(*sums)
+
+
+def _of_tokens(sums: dict[str, pl.DataFrame], template: Score, by_token: TokenRows) -> Iterator[Score]:
+    """What a token costs, in all and by everything that tokens are put under."""
+    yield from means(sums["all"], _PER_TOKEN, template, columns=("language",))
+    for name in (*_OF_TOKENS, *_OF_SEVERAL, "name"):
+        yield from means(
+            sums[name],
+            _PER_TOKEN,
+            template,
+            by={name: pl.col("slice")},
+            columns=("language",),
+            minimum=by_token.minimum,
+            counted=pl.col("n"),
+        )
+    yield from by_origin(sums["calls"], template, by_token.summary, metric="nats_per_token")
+
+
+def _few(texts: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Items by the few, since a character takes some bytes for each model."""
+    part = texts["text"].str.len_chars().cum_sum() // _CHARACTERS_AT_A_TIME
+    yield from texts.with_columns(_part=part).partition_by("_part", maintain_order=True, include_key=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Laid:
+    """Texts laid end to end.
+
+    Attributes:
+        items: ``item_id``, and ``_base``: the place of its first character.
+        ink: Characters that are no blanks.
+        bytes: UTF-8 bytes of each character.
+    """
+
+    items: pl.DataFrame
+    ink: Bool[np.ndarray, " character"]
+    bytes: Int[np.ndarray, " character"]
+
+    @classmethod
+    def of(cls, texts: pl.DataFrame) -> _Laid:
+        text = "".join(texts["text"])
+        starts = np.frombuffer(encode(text), np.uint8) & 0xC0 != 0x80
+        lengths = np.diff(np.append(np.flatnonzero(starts), len(starts)))
+        base = texts["text"].str.len_chars().cast(pl.Int64).cum_sum().shift(1, fill_value=0)
+        return cls(texts.select("item_id", _base=base), ~blank(text), lengths)
+
+    def pieces(self, observations: pl.LazyFrame, labels: Sequence[str] = ()) -> pl.DataFrame:
+        """The scored pieces of these items, where the items lie."""
+        # Pads, which published code scores, are no part of a text.
+        placed = (
+            observations.filter(pl.col("kind") != "pad")
+            .select(*_COLUMNS, *labels)
+            .join(self.items.lazy(), on="item_id")
+        )
+        moved = placed.with_columns(pl.col("start", "end").cast(pl.Int64) + pl.col("_base"))
+        return moved.sort("_base", "position").collect()
+
+    def covered(self, pieces: pl.DataFrame) -> Bool[np.ndarray, " character"]:
+        """Characters that some piece stands for."""
+        return self._touched(pieces.filter(pl.col("covered") > 0))
+
+    def alone(self, pieces: pl.DataFrame, first: pl.Expr) -> Bool[np.ndarray, " character"]:
+        """Characters all of whose pieces stand for a single code token and have text before them."""
+        alone = (pl.col("covered") > 0) & (pl.col("merged") == 1) & ~first
+        return self._touched(pieces.filter(alone)) & ~self._touched(pieces.filter(~alone))
+
+    def tokens(self, pieces: pl.DataFrame, kept: Bool[np.ndarray, " character"]) -> pl.DataFrame:
+        """The code tokens of which all characters are kept, a row each with what its pieces cost."""
+        labels = [name for name in (*_LABELS, "language", "cluster") if name not in ("token", "user_tag")]
+        found = (
+            pieces.filter(pl.col("merged") == 1)
+            .group_by("_base", "token", maintain_order=True)
+            .agg(
+                pl.col(labels).first(),
+                pl.col("user_tag").unique().sort().str.join("|"),
+                pl.col("start").min(),
+                pl.col("end").max(),
+                whole(pl.col("nats")).sum(),
+            )
+        )
+        before = np.concatenate([[0], np.cumsum(kept & self.ink)])
+        words = np.concatenate([[0], np.cumsum(~blank("".join(found["word"])))])
+        ends = found["word"].str.len_chars().cum_sum().to_numpy().astype(np.int64)
+        inked = words[ends] - words[np.append(0, ends)[:-1]]
+        there = before[found["end"].to_numpy()] - before[found["start"].to_numpy()]
+        return found.filter(pl.Series(there == inked))
+
+    def _touched(self, held: pl.DataFrame) -> Bool[np.ndarray, " character"]:
+        """Characters in some of these pieces."""
+        steps = np.zeros(len(self.ink) + 1, np.int64)
+        np.add.at(steps, held["start"].to_numpy(), 1)
+        np.subtract.at(steps, held["end"].to_numpy(), 1)
+        return np.cumsum(steps)[:-1] > 0
+
+    def sums(self, pieces: pl.DataFrame, kept: Bool[np.ndarray, " character"]) -> pl.DataFrame:
+        """By language and cluster: nats of the kept characters, and how many of what they are."""
+        start, end = pieces["start"].to_numpy(), pieces["end"].to_numpy()
+        weights = _share(start, end, kept, self.ink)
+        own = pieces.select("language", "cluster", nats=pl.col("nats").cast(pl.Float64) * pl.Series(weights))
+        firsts = pieces.group_by("_base").agg(pl.col("language", "cluster").first()).sort("_base")
+        base = firsts["_base"].to_numpy()
+        texts = firsts.select(
+            "language",
+            "cluster",
+            characters=pl.Series(np.add.reduceat(kept.astype(np.int64), base)),
+            bytes=pl.Series(np.add.reduceat(np.where(kept, self.bytes, 0), base)),
+            text=pl.Series(np.diff(np.append(base, len(kept)))),
+        )
+        keys = ["language", "cluster"]
+        return own.group_by(keys).sum().join(texts.group_by(keys).sum(), on=keys)
+
+
+def _share(
+    start: Int[np.ndarray, " piece"],
+    end: Int[np.ndarray, " piece"],
+    kept: Bool[np.ndarray, " character"],
+    ink: Bool[np.ndarray, " character"],
+) -> Float[np.ndarray, " piece"]:
+    """The share of each piece's characters that is kept: of those with ink where it has some.
+
+    A piece of no characters goes with the character behind it.
+    """
+
+    def counted(mask: Bool[np.ndarray, " character"]) -> Int[np.ndarray, " piece"]:
+        before = np.concatenate([[0], np.cumsum(mask)])
+        return before[np.minimum(stop, len(mask))] - before[start]
+
+    stop = np.where(end > start, end, start + 1)
+    inked = counted(ink)
+    above = np.where(inked > 0, counted(kept & ink), counted(kept))
+    return above / np.where(inked > 0, inked, stop - start)

@@ -1,0 +1,121 @@
+"""What a decoder reads before the text that it is scored on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+import polars as pl
+
+from sonde.base.errors import UsageError
+from sonde.capture.requests import Pass, Plain, Prepared, ScoredSubwords, Start, TokenScores
+from sonde.lenses.engine.lens import Captured, LensSettings
+from sonde.lenses.surprisal.observe import FIRST_UNSCORED, PADS, active
+from sonde.lenses.surprisal.options import CAUSAL, SurprisalOptions
+from sonde.lenses.surprisal.origin import Summary, by_origin
+from sonde.lenses.surprisal.sums import Sums, by_slice, overall
+from sonde.results.observations import FILE_COLUMNS, OBSERVATIONS_SCHEMA
+from sonde.results.scores import Score
+
+BEHIND, CHANGE = ("before", "file"), ("before", "file-none")
+"""Dimensions of what is scored behind the text of the file, and of what that changes."""
+
+
+_BOTH = "both"
+
+
+def behind_file(settings: LensSettings, options: SurprisalOptions) -> bool:
+    """Whether each text is also read behind the text of its file.
+
+    Raises:
+        UsageError: Published code or masked models are asked for it.
+    """
+    if options.before != _BOTH:
+        return False
+    if options.objective != CAUSAL or active(settings) & {FIRST_UNSCORED, PADS}:
+        raise UsageError(
+            "lens 'surprisal': option before = both is for decoders that read as sonde does; "
+            "give before = none to masked models and with quirks of what is read"
+        )
+    return True
+
+
+def file_pass(prepared: Sequence[Prepared], scores: TokenScores, start: Start) -> tuple[Pass, ...]:
+    """Items that have something before them, read behind it."""
+    before = {one.item.item_id: one.item.context for one in prepared if one.item.context}
+    return (Pass(Plain(start=start, before=before), (scores,)),) if before else ()
+
+
+def with_file(rows: pl.DataFrame, observed: Sequence[Captured]) -> pl.DataFrame:
+    """The rows with what each subword cost behind its file; an item with nothing before it has its own."""
+    # The first subword, which may have a score only behind something, is compared where it has both.
+    pairs = [(one.captures[0].scores, one.captures[-1].scores) for one in observed]
+    behind = [(after, alone.scored) for alone, after in pairs if alone is not None and after is not None]
+
+    def column(values: Callable[[ScoredSubwords], np.ndarray]) -> np.ndarray:
+        return np.concatenate([values(after)[kept] for after, kept in behind])
+
+    columns = {
+        "file_nats": column(lambda after: after.nats),
+        "file_rank": column(lambda after: after.rank),
+        "file_entropy": column(lambda after: after.entropy),
+        "file_context": column(lambda after: after.context),
+        "file_top_nats": column(lambda after: after.top_nats[:, 0]),
+    }
+    return rows.with_columns(
+        pl.Series(name, columns[name]).cast(OBSERVATIONS_SCHEMA[name]) for name in FILE_COLUMNS
+    )
+
+
+def behind(scores: Iterable[Score]) -> Iterator[Score]:
+    """Scores of subwords behind the text of their file, under names of their own."""
+    for score in scores:
+        yield _inside(BEHIND, score)
+
+
+def changes(alone: Sums, after: Sums, template: Score, minimum: int, summary: Summary) -> Iterator[Score]:
+    """By how much the text of the file changes what the model says of the same subwords.
+
+    Args:
+        alone: Of the texts alone.
+        after: Of the same subwords behind their files.
+        template: What the scores share.
+        minimum: Fewest subwords that a slice needs for a row of its own.
+        summary: How calls are summed up.
+    """
+    changed = Sums(
+        slices={name: _change(alone.slices[name], frame) for name, frame in after.slices.items()},
+        names=_change(alone.names, after.names),
+        characters=after.characters,
+        calls=_change(alone.calls, after.calls),
+        # What is no mean over subwords has no change of each of them.
+        calibration=after.calibration.clear(),
+        vocabulary=after.vocabulary,
+    )
+    for score in (
+        *overall(changed, template, change=True),
+        *by_slice(changed, template, minimum, change=True),
+        *by_origin(changed.calls, template, summary, kind="real"),
+    ):
+        yield _inside(CHANGE, score)
+
+
+def _inside(outer: tuple[str, str], score: Score) -> Score:
+    return dataclasses.replace(score, dimensions=(outer, *score.dimensions))
+
+
+def _change(alone: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+    """Sums behind the file less those without it; both have the same keys, in the same order."""
+    return after.with_columns(after[name] - alone[name] for name in _CHANGING if name in after.columns)
+
+
+_CHANGING = ("nats", "token_nats", "entropy", "reciprocal", "top1", "top5")
+
+
+def reading(scores: TokenScores, start: Start, settings: LensSettings) -> tuple[Pass, ...]:
+    """The passes of a decoder that is given a start."""
+    quirks = active(settings)
+    plain = Plain(start="tokenizer", cut=True) if FIRST_UNSCORED in quirks else Plain(start=start)
+    passes = (Pass(plain, (scores,)),)
+    return (*passes, Pass(dataclasses.replace(plain, padded=True), (scores,))) if PADS in quirks else passes

@@ -1,0 +1,398 @@
+"""Minimal pairs: is a function as it was written likelier than the same with a fault?
+
+BLiMP's question (Warstadt et al. 2020) put to models of code, by the fault and bug tasks. A decoder gives
+each text the sum of its log-probabilities from the changed place on: what stands before is the same and
+cancels, what follows counts. A masked model gives the pseudo-log-likelihood of the subwords around the place,
+word by word from left to right (Kauf and Ivanova 2023). A model that fills in gives the place alone, which is
+left out whole and written from both of its sides, as the rest of both texts is the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from jaxtyping import Int
+
+from sonde.base.errors import CaptureError, UsageError, not_finite
+from sonde.capture.requests import Masked, Pass, Plain, Prepared, TokenScores
+from sonde.corpora import Item
+from sonde.lenses.engine.lens import Captured, LensSettings, Scoring
+from sonde.lenses.engine.observations import word_by_word
+from sonde.lenses.surprisal.observe import Laid, Pieces, constructs, touched
+from sonde.lenses.surprisal.options import ALONE, CAUSAL, INFILL, PLL, SurprisalOptions
+from sonde.results import Mean, Score, means
+from sonde.results.columns import Columns, schema_of
+from sonde.tasks import TASKS
+from sonde.tasks._minimal_pairs import paired
+
+EVERY = "all"
+"""Value of the option that names all tasks."""
+
+
+AROUND = 32
+"""Subwords on either side of the place whose pseudo-log-likelihood counts: 64 around it."""
+
+
+SIDES_COLUMNS: Columns = {
+    "item_id": (pl.String, "the text"),
+    "task": (pl.String, "the task that made the pair"),
+    "source_id": (pl.String, "the corpus item that both texts come from: the pair's name"),
+    "original": (pl.Boolean, "whether it is the text as it was written"),
+    "file": (pl.String, "path of the item"),
+    "cluster": (pl.String, "its unit of resampling"),
+    "language": (pl.String, "public name"),
+    "start": (pl.Int32, "first character of the place in which the two texts differ"),
+    "end": (pl.Int32, "its end, exclusive"),
+    "construct": (pl.String, "innermost construct at the place"),
+    "nats": (
+        pl.Float64,
+        "surprisal of the text from the place on; of masked models that of the subwords of the place and of "
+        "32 on either side, of models that fill in that of the place",
+    ),
+    "subwords": (pl.Int32, "how many that are"),
+    "place_nats": (pl.Float64, "surprisal of the subwords of the place alone"),
+    "place_subwords": (pl.Int32, "how many that are"),
+    "before_nats": (pl.Float64, "surprisal of what stands before the place; 0 where both sides are seen"),
+    "before_subwords": (pl.Int32, "how many subwords that are"),
+}
+"""Columns of the item table of minimal pairs, one row a text of a pair."""
+
+
+SIDES_SCHEMA = schema_of(SIDES_COLUMNS)
+
+
+Labels = Mapping[str, pl.DataFrame]
+
+
+def tasks_of_pairs(options: SurprisalOptions) -> tuple[str, ...]:
+    """The tasks whose pairs are asked for; empty where none are.
+
+    Raises:
+        UnknownNameError: There is no such task.
+        UsageError: A task gives no pairs.
+    """
+    if EVERY in options.pairs:
+        every = {name: TASKS.load(name) for name in TASKS.names()}
+        return tuple(
+            name for name, task in every.items() if paired(task) and not getattr(task, "repeats", "")
+        )
+    for name in options.pairs:
+        if not paired(TASKS.load(name)):
+            raise UsageError(
+                f"lens 'surprisal': task {name!r} gives no original with a mutant; give pairs a task of "
+                f"faults or bugs, for example variable_misuse, or {EVERY}"
+            )
+    return options.pairs
+
+
+def refuse_beside_pairs(settings: LensSettings, options: SurprisalOptions) -> None:
+    """Refuse what has no meaning for pairs.
+
+    Raises:
+        UsageError: Published code, quirks, files before the texts or a choice of items are asked for.
+    """
+    if not options.pairs:
+        return
+    if settings.mode == "paper" or settings.quirks or options.before != ALONE or options.with_internal_calls:
+        raise UsageError(
+            "lens 'surprisal': minimal pairs are read alone and as sonde reads; leave out paper mode, quirks "
+            "and the options before and with_internal_calls, or pairs"
+        )
+
+
+def pairs_read_by_masks(items: Sequence[Item], labels: Labels, options: SurprisalOptions) -> Sequence[Item]:
+    """The texts that a masked model reads: of each task the first pairs whose texts are short enough."""
+    short = {item.item_id: len(item.text) <= options.masked_characters for item in items}
+    order = {item.item_id: place for place, item in enumerate(items)}
+    kept: set[str] = set()
+    for table in labels.values():
+        sides: dict[str, list[str]] = {}
+        for name, source in table.select("item_id", "source_id").iter_rows():
+            sides.setdefault(source, []).append(name)
+        able = [both for both in sides.values() if all(short.get(name) for name in both)]
+        able.sort(key=lambda both: min(order[name] for name in both))
+        kept.update(name for both in able[: options.masked_items] for name in both)
+    return [item for item in items if item.item_id in kept]
+
+
+def pair_passes(prepared: Sequence[Prepared], labels: Labels, options: SurprisalOptions) -> tuple[Pass, ...]:
+    """One plain pass, or a mask a subword around the places, or the places left out."""
+    scores = TokenScores(top_k=1)
+    if options.objective == CAUSAL:
+        return (Pass(Plain(start=options.bos), (scores,)),)
+    sides = _sides(labels)
+    if options.objective == INFILL:
+        gaps = {one.item.item_id: _gaps(one, sides) for one in prepared}
+        return (Pass(Masked(gaps), (scores,)),)
+    variants = {
+        one.item.item_id: tuple(word_by_word(one.alignment)[at] for at in _asked(one, sides))
+        for one in prepared
+    }
+    return (Pass(Masked(variants), (scores,)),)
+
+
+def observe_pairs(observed: Sequence[Captured], labels: Labels, options: SurprisalOptions) -> pl.DataFrame:
+    """One row a text and pair in `SIDES_SCHEMA`; a text whose place no subword touches has none.
+
+    Raises:
+        CaptureError: A capture holds no scores, or infinite ones.
+    """
+    sides = _sides(labels)
+    rows: list[tuple[Any, ...]] = []
+    laid = Laid.of([one.prepared for one in observed]) if observed else None
+    kinds = constructs(laid).series("construct") if laid else pl.Series("construct", [], pl.String)
+    for number, one in enumerate(observed):
+        assert laid is not None
+        item = one.prepared.item
+        gaps = _gaps(one.prepared, sides) if options.objective == INFILL else ()
+        readings = _in_gaps(one, gaps) if gaps else [_nats(one, sides, options)]
+        for side in sides.get(item.item_id, ()):
+            spots = _spots(one.prepared, side)
+            if not len(spots):
+                continue
+            first, last = int(spots[0]), int(spots[-1])
+            place = range(first, last + 1)
+            nats = readings[gaps.index(tuple(place)) if gaps else 0]
+            wanted = place
+            if options.objective != INFILL:
+                around = options.objective == PLL
+                wanted = _around(one.prepared, spots) if around else range(first, len(nats))
+            before = range(first) if options.objective == CAUSAL else range(0)
+            rows.append(
+                (
+                    item.item_id,
+                    *side[:3],
+                    item.path,
+                    item.cluster,
+                    item.language,
+                    *side[3:],
+                    kinds[int(laid.row[number]) + first],
+                    *_summed(nats, wanted, item),
+                    *_summed(nats, place, item),
+                    *_summed(nats, before, item),
+                )
+            )
+    return pl.DataFrame(rows, schema=dict(SIDES_SCHEMA), orient="row")
+
+
+_Side = tuple[str, str, bool, int, int]
+"""Task, pair, whether it is the original, and the first and last character of the place, exclusive."""
+
+
+def _sides(labels: Labels) -> Mapping[str, list[_Side]]:
+    """The pairs that each text is in, by item id, in the order of the tasks."""
+    found: dict[str, list[_Side]] = {}
+    for task, table in labels.items():
+        rows = table.select("item_id", "source_id", "original", "start", "end").sort("source_id", "original")
+        for name, *side in rows.iter_rows():
+            found.setdefault(name, []).append((task, side[0], side[1], side[2], side[3]))
+    return found
+
+
+def _spots(one: Prepared, side: _Side) -> Int[np.ndarray, " spot"]:
+    """Positions of the subwords that share a character with the place, blanks at their ends left out."""
+    pieces = one.alignment.subwords
+    start, end = np.asarray(pieces.start), np.asarray(pieces.end)
+    return np.flatnonzero(touched(side[3], side[4], Pieces.of(one.item.text, start, end)))
+
+
+def _around(one: Prepared, spots: Int[np.ndarray, " spot"]) -> range:
+    """Positions of a place and of as many subwords on either side as count."""
+    size = len(one.alignment.subwords)
+    return range(max(0, int(spots[0]) - AROUND), min(size, int(spots[-1]) + 1 + AROUND))
+
+
+def _asked(one: Prepared, sides: Mapping[str, list[_Side]]) -> list[int]:
+    """Positions that a masked model is asked for, in text order."""
+    found: set[int] = set()
+    for side in sides.get(one.item.item_id, ()):
+        spots = _spots(one, side)
+        if len(spots):
+            found.update(_around(one, spots))
+    return sorted(found)
+
+
+def _gaps(one: Prepared, sides: Mapping[str, list[_Side]]) -> tuple[tuple[int, ...], ...]:
+    """The subwords of each place of a text, which a model that fills in is asked for at once."""
+    places = [_spots(one, side) for side in sides.get(one.item.item_id, ())]
+    runs = [tuple(range(int(spots[0]), int(spots[-1]) + 1)) for spots in places if len(spots)]
+    return tuple(dict.fromkeys(runs))
+
+
+def _nats(one: Captured, sides: Mapping[str, list[_Side]], options: SurprisalOptions) -> np.ndarray[Any, Any]:
+    """Surprisal of each subword of a text; NaN where it was not asked for."""
+    found = np.full(len(one.prepared.alignment.subwords), np.nan)
+    if options.objective == PLL:
+        asked = _asked(one.prepared, sides)
+        held = [capture.scores for capture in one.captures]
+        if len(held) != len(asked) or any(scores is None for scores in held):
+            raise _unscored(one.prepared.item)
+        for at, scores in zip(asked, held, strict=True):
+            assert scores is not None
+            found[at] = scores.nats[at]
+        return found
+    scores = one.captures[0].scores if one.captures else None
+    if scores is None or len(scores.nats) != len(found):
+        raise _unscored(one.prepared.item)
+    found[scores.scored] = scores.nats[scores.scored]
+    return found
+
+
+def _in_gaps(one: Captured, gaps: Sequence[tuple[int, ...]]) -> list[np.ndarray[Any, Any]]:
+    """The same of each gap by itself: the places of several tasks may touch."""
+    held = [capture.scores for capture in one.captures]
+    if len(held) != len(gaps):
+        raise _unscored(one.prepared.item)
+    found: list[np.ndarray[Any, Any]] = []
+    for gap, scores in zip(gaps, held, strict=True):
+        if scores is None or not scores.scored[list(gap)].all():
+            raise _unscored(one.prepared.item)
+        found.append(scores.nats)
+    return found
+
+
+def _summed(nats: np.ndarray[Any, Any], positions: range, item: Item) -> Iterator[float | int]:
+    """The sum over some positions and how many were scored; a first subword may have no score."""
+    part = nats[positions.start : positions.stop].astype(np.float64)
+    known = part[~np.isnan(part)]
+    if not np.isfinite(known).all():
+        raise CaptureError(f"item {item.path!r} {item.name!r}: a surprisal is not finite; {not_finite()}")
+    yield float(known.sum())
+    yield len(known)
+
+
+def _unscored(item: Item) -> CaptureError:
+    return CaptureError(
+        f"item {item.path!r} {item.name!r}: a text of a pair has no scores; capture and alignment have to "
+        "use one tokenizer"
+    )
+
+
+PREFERRED = "preferred"
+
+
+PLACE = "at"
+"""Dimension of what is summed at the changed place alone."""
+
+
+_TIE = 1e-4
+"""Nats within which two texts are as likely: single precision tells no more of a sum over a text."""
+
+
+_DISTANCES = (8, 32, 128)
+"""Code tokens from the declaration at which another class of distance begins."""
+
+
+_BESIDE = ("operator", "distance", "parses", "frequency", "ngram_nats")
+
+
+_PAIR = ("task", "source_id")
+
+
+def _likelier(original: pl.Expr, mutant: pl.Expr, tie: float = 0.0) -> pl.Expr:
+    """1 where the original costs less, a half where both cost the same."""
+    apart = mutant.cast(pl.Float64) - original
+    return pl.when(apart.abs() <= tie).then(0.5).otherwise((apart > 0).cast(pl.Float64))
+
+
+CONTROLS: Mapping[str, pl.Expr] = {
+    "chance": pl.lit(0.5),
+    "length": _likelier(pl.col("subwords"), pl.col("subwords_mutant")),
+    "ngram": _likelier(pl.col("ngram_nats"), pl.col("ngram_nats_mutant"), _TIE),
+    "parse_error": _likelier(~pl.col("parses"), ~pl.col("parses_mutant")),
+    "frequency": _likelier(-pl.col("frequency"), -pl.col("frequency_mutant")),
+}
+"""What tells the original from the mutant without a model: that it has fewer subwords, that n-grams of code
+tokens find it likelier, that it alone parses, that its name is the more frequent one. Ties count half,
+as does what a control says nothing of."""
+
+
+def pairs_frame(observations: pl.LazyFrame, labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """One row a pair of which both texts were read.
+
+    The columns of the original have their names, those of the mutant end in ``_mutant``; ``margin`` and
+    ``place_margin`` are the nats by which the mutant costs more, over the text and at the place alone. What
+    stands before the place cancels where both texts have it in the same subwords; where a tokenizer cuts it
+    otherwise, all of the text counts.
+    """
+    rows = observations.collect()
+    beside = [
+        table.select(pl.lit(task).alias("task"), "item_id", "source_id", *_BESIDE)
+        for task, table in labels.items()
+    ]
+    rows = rows.join(pl.concat(beside), on=["task", "source_id", "item_id"], how="inner")
+    sides = rows.partition_by("original", as_dict=True)
+    empty = rows.clear()
+    originals, mutants = (sides.get((side,), empty) for side in (True, False))
+    whole = pl.col("nats_mutant") - pl.col("nats")
+    before = pl.col("before_nats_mutant") - pl.col("before_nats")
+    same = pl.col("before_subwords_mutant") == pl.col("before_subwords")
+    return (
+        originals.join(mutants, on=list(_PAIR), how="inner", suffix="_mutant")
+        .with_columns(
+            margin=pl.when(same).then(whole).otherwise(whole + before),
+            place_margin=pl.col("place_nats_mutant") - pl.col("place_nats"),
+            distance=_classes(pl.col("distance")),
+        )
+        .sort(*_PAIR)
+    )
+
+
+def _classes(distance: pl.Expr) -> pl.Expr:
+    """Distances in classes that sort as they lie; null where there is none."""
+    edges = (0, *_DISTANCES)
+    found = pl.when(distance > _DISTANCES[-1]).then(pl.lit(f"{_DISTANCES[-1] + 1:03}+"))
+    for low, high in zip(reversed(edges[:-1]), reversed(edges[1:]), strict=True):
+        found = found.when(distance > low).then(pl.lit(f"{low + 1:03}-{high:03}"))
+    return found.otherwise(None)
+
+
+def score_pairs(scoring: Scoring) -> Iterator[Score]:
+    """The share of the pairs whose original is likelier, and by how many nats, task by task.
+
+    Over the text from the place on (no dimension) and at the place alone (``at=place``); by operator,
+    distance from the declaration and construct; the controls, and the paired gain over each.
+    """
+    if not scoring.labels:
+        # Two runs whose pairs differ have none to be compared by.
+        return
+    frame = pairs_frame(scoring.observations, scoring.labels)
+    minimum = SurprisalOptions.read(scoring.settings.options).min_count
+    for (task,), pairs in sorted(frame.partition_by("task", as_dict=True).items()):
+        template = dataclasses.replace(scoring.template, task=str(task))
+        yield from means(pairs, _of_model("margin"), template)
+        yield from means(pairs, _of_model("place_margin"), template.within((PLACE, "place")))
+        for name in ("operator", "distance", "construct"):
+            held = pairs.filter(pl.col(name) != "")
+            yield from means(held, _of_model("margin"), template, by=name, minimum=minimum)
+        yield from _beside(pairs, template)
+
+
+def _of_model(margin: str) -> list[Mean]:
+    preferred = _likelier(pl.lit(0.0), pl.col(margin), _TIE)
+    return [Mean("preferred", preferred), Mean("margin", pl.col(margin), "real")]
+
+
+def _beside(pairs: pl.DataFrame, template: Score) -> Iterator[Score]:
+    """Each control that can say something of some pair, and what the model is right on beyond it."""
+    (preferred, _) = _of_model("margin")
+    for control, found in CONTROLS.items():
+        if pairs.select(found.is_null().all()).item():
+            continue
+        told = found.fill_null(0.5)
+        named = dataclasses.replace(template, control=control)
+        for score in means(pairs, [Mean(PREFERRED, told)], named):
+            known = control == "chance"
+            yield (
+                dataclasses.replace(score, ci_low=None, ci_high=None, ci_method="", df=None)
+                if known
+                else score
+            )
+        gain = dataclasses.replace(
+            preferred, metric="gain", less=told, fields={"of_metric": PREFERRED, "compared_to": control}
+        )
+        yield from means(pairs, [gain], template)

@@ -1,0 +1,190 @@
+"""Batches: examples of like length together, in an order that follows from the seed alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from sonde.base.errors import InputError
+from sonde.base.files import write_atomic
+from sonde.base.fingerprint import derive_seed
+from sonde.models._memory import if_it_fits
+from sonde.training.finetune.data import Encoded
+
+_TOGETHER = 32
+"""Batches among which examples are sorted by length; fewer mix lengths better, more pad less."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Some examples, padded to the right.
+
+    Attributes:
+        rows: Which examples.
+        ids: Subwords.
+        part: Which text each belongs to; -1 for padding.
+        target: Classes.
+        candidates: Where a pointer may point; the first place says that nothing is wrong.
+        location: Place of the error, -1 beyond the limit.
+        repairs: Places of the right variable.
+    """
+
+    rows: Int[np.ndarray, " example"]
+    ids: Int[Tensor, "example token"]
+    part: Int[Tensor, "example token"]
+    target: Int[Tensor, " example"]
+    candidates: Bool[Tensor, "example place"]
+    location: Int[Tensor, " example"]
+    repairs: Bool[Tensor, "example place"]
+
+
+def collate(rows: Sequence[int], encoded: Sequence[Encoded], pad: int, device: torch.device) -> Batch:
+    """Some examples as tensors."""
+    chosen = [encoded[row] for row in rows]
+    width = max(len(one.ids) for one in chosen)
+    ids = np.full((len(chosen), width), pad, np.int64)
+    part = np.full((len(chosen), width), -1, np.int64)
+    candidates = np.zeros((len(chosen), width + 1), np.bool_)
+    repairs = np.zeros((len(chosen), width + 1), np.bool_)
+    for row, one in enumerate(chosen):
+        ids[row, : len(one.ids)] = one.ids
+        part[row, : len(one.ids)] = one.part
+        candidates[row, list(one.candidates)] = True
+        repairs[row, list(one.repairs)] = True
+    return Batch(
+        np.array(rows),
+        torch.from_numpy(ids).to(device),
+        torch.from_numpy(part).to(device),
+        torch.tensor([one.target for one in chosen], device=device),
+        torch.from_numpy(candidates).to(device),
+        torch.tensor([one.location for one in chosen], device=device),
+        torch.from_numpy(repairs).to(device),
+    )
+
+
+def order(encoded: Sequence[Encoded], batch: int, seed: int, epoch: int) -> list[list[int]]:
+    """The batches of an epoch: shuffled, sorted by length among neighbours, shuffled again."""
+    rng = np.random.default_rng(derive_seed("order", seed, epoch))
+    shuffled = rng.permutation(len(encoded))
+    batches: list[list[int]] = []
+    for start in range(0, len(shuffled), batch * _TOGETHER):
+        some = sorted(
+            shuffled[start : start + batch * _TOGETHER].tolist(), key=lambda row: _length(encoded, row)
+        )
+        batches += [some[place : place + batch] for place in range(0, len(some), batch)]
+    return [batches[place] for place in rng.permutation(len(batches)).tolist()]
+
+
+def by_length(encoded: Sequence[Encoded], batch: int) -> Iterator[list[int]]:
+    """All examples, shortest first."""
+    rows = sorted(range(len(encoded)), key=lambda row: _length(encoded, row))
+    for start in range(0, len(rows), batch):
+        yield rows[start : start + batch]
+
+
+def _length(encoded: Sequence[Encoded], row: int) -> int:
+    return len(encoded[row].ids)
+
+
+Result = TypeVar("Result")
+
+
+_FILE = "memory.json"
+
+
+class Portions:
+    """How many padded subwords are read at once, for all settings of a training.
+
+    Args:
+        device: Where the model is.
+        folder: Of the training, so that it goes on after a kill with the same portions; None keeps nothing.
+        at_once: Examples a portion at most; 0 for whole batches.
+        fixed: Whether a portion that does not fit is an error, and none is read as two.
+
+    Attributes:
+        most: Padded subwords a portion; None while every batch has fitted.
+        halved: How often a portion did not fit.
+    """
+
+    def __init__(
+        self, device: torch.device, folder: Path | None = None, at_once: int = 0, *, fixed: bool = False
+    ) -> None:
+        self._device, self._path, self._at_once = device, folder and folder / _FILE, at_once
+        self._fixed = fixed
+        self.most: int | None = None
+        self.halved = 0
+        if self._path is not None and self._path.is_file():
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+            self.most, self.halved = found["most"], found["halved"]
+
+    def done(
+        self,
+        rows: Sequence[int],
+        encoded: Sequence[Encoded],
+        work: Callable[[Sequence[int]], Result],
+        again: Callable[[], object] = lambda: None,
+    ) -> list[tuple[Sequence[int], Result]]:
+        """Each portion of a batch with what some work made of it.
+
+        Args:
+            rows: The batch.
+            encoded: The examples that ``rows`` number.
+            work: Takes some of the rows; gives something other than None.
+            again: Takes back what was done for this batch, before it begins anew in smaller portions.
+
+        Raises:
+            InputError: One example alone does not fit.
+        """
+        while True:
+            finished: list[tuple[Sequence[int], Result]] = []
+            for some in self._cut(rows, encoded):
+                found = if_it_fits(lambda some=some: work(some), self._device)
+                if found is None:
+                    again()
+                    self._halve(some, encoded)
+                    break
+                finished.append((some, found))
+            else:
+                return finished
+
+    def number(self, rows: int) -> int:
+        """How many portions so many examples are read in, while every one fits."""
+        return -(-rows // self._at_once) if self._at_once else 1
+
+    def _cut(self, rows: Sequence[int], encoded: Sequence[Encoded]) -> list[Sequence[int]]:
+        if 0 < self._at_once < len(rows):
+            size = self._at_once
+            parts = [rows[place : place + size] for place in range(0, len(rows), size)]
+            return [some for part in parts for some in self._cut(part, encoded)]
+        if self.most is None or len(rows) == 1 or _padded(rows, encoded) <= self.most:
+            return [rows]
+        half = (len(rows) + 1) // 2
+        return [*self._cut(rows[:half], encoded), *self._cut(rows[half:], encoded)]
+
+    def _halve(self, rows: Sequence[int], encoded: Sequence[Encoded]) -> None:
+        if self._fixed:
+            raise InputError(
+                f"{len(rows)} examples at once do not fit into memory; with finetune.fsdp all processes read "
+                "alike: give a smaller finetune.at_once"
+            )
+        if len(rows) == 1:
+            raise InputError(
+                f"one example of {len(encoded[rows[0]].ids)} subwords alone does not fit into memory; give a "
+                "smaller finetune.length, or a device with more memory"
+            )
+        self.most = _padded(rows[: (len(rows) + 1) // 2], encoded)
+        self.halved += 1
+        if self._path is not None:
+            write_atomic(self._path, json.dumps({"most": self.most, "halved": self.halved}))
+
+
+def _padded(rows: Sequence[int], encoded: Sequence[Encoded]) -> int:
+    return len(rows) * max(len(encoded[row].ids) for row in rows)

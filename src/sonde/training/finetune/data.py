@@ -1,0 +1,311 @@
+"""Examples as a model reads them: subwords within the limit, and where a pointer may point among them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from sonde.alignment.spans import Subwords
+from sonde.alignment.subwords import encode
+from sonde.base.errors import UsageError
+from sonde.base.fingerprint import unit_hash
+from sonde.models import SpecialTokens
+from sonde.training.finetune.recipe import KEEP, WINDOW
+
+
+def touching(found: Subwords, stretch: Span) -> range:
+    """The subwords that show some characters; of no characters, those on both sides of the place."""
+    start, end = stretch
+    if start == end:
+        start, end = start - 1, end + 1
+    at = np.flatnonzero((found.end > start) & (found.start < end))
+    return range(int(at[0]), int(at[-1]) + 1) if len(at) else range(0)
+
+
+def begins(texts: Sequence[Subwords], evidence: Sequence[Span], room: int, share: float) -> list[int]:
+    """The first subword that is read of each text of one function: the same character in all of them.
+
+    Args:
+        texts: The texts, alike up to where they differ.
+        evidence: Where they differ.
+        room: Subwords that can be read.
+        share: How much of the rest of the window stands before the place: a half has it in the middle.
+
+    Returns:
+        For each text its first subword; all are read from the beginning where all fit.
+    """
+    places = [touching(text, stretch) for text, stretch in zip(texts, evidence, strict=True)]
+    free = max(0, room - max(map(len, places)))
+    most = max(map(len, texts)) - room
+    first = min(places[0].start - round(share * free), most)
+    if first <= 0:
+        return [0] * len(texts)
+    character = texts[0].start[first]
+    return [int(np.searchsorted(text.start, character)) for text in texts]
+
+
+FIRST, SECOND = 1, 2
+"""Which text a subword belongs to; 0 stands for what the model puts around them."""
+
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One example.
+
+    Attributes:
+        name: Its id.
+        text: Its text.
+        target: Its class, from 0.
+        second: First character of the second text of a pair, where ``text`` holds two; the first one ends
+            at the end of the line before it.
+        candidates: Characters that a pointer may point at; None for an example without a pointer.
+        error: What it should point at; None where nothing is wrong.
+        repairs: What it should be replaced by; any of them.
+        evidence: Characters that the label rests on; None where they are not known.
+        group: What the examples share that were made of one function; empty for an example alone.
+    """
+
+    name: str
+    text: str
+    target: int
+    second: int | None = None
+    candidates: tuple[Span, ...] | None = None
+    error: Span | None = None
+    repairs: tuple[Span, ...] = ()
+    evidence: Span | None = None
+    group: str = ""
+
+
+def variable_at(sample: Sample, span: Span) -> Span:
+    """The candidate that begins in a subword, else the subword."""
+    start, end = span
+    return next((one for one in sample.candidates or () if start <= one[0] < end), span)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """An example in subwords.
+
+    Attributes:
+        ids: Subwords with what stands around them.
+        part: For each of them `FIRST`, `SECOND` or 0.
+        target: Its class.
+        candidates: Places that a pointer may point at: subwords of ``ids`` counted from 1, and 0, which
+            says that nothing is wrong.
+        location: Place of the error; 0 where there is none, -1 where it is beyond the limit.
+        repairs: Places of the right variable, as far as they are within the limit.
+        truncated: Whether what the example is about is beyond the limit, for a pointer: the error or all of
+            its repairs; else: any of the text.
+        spans: First and last character (exclusive) of each subword in the example's text; -1 for what the
+            model puts around it.
+        reached: Whether all that the label rests on is read, and likewise in the other example of its
+            function, and the two differ in what is read; None where what it rests on is not known.
+    """
+
+    ids: Int[np.ndarray, " token"]
+    part: Int[np.ndarray, " token"]
+    target: int
+    candidates: tuple[int, ...] = ()
+    location: int = 0
+    repairs: tuple[int, ...] = ()
+    truncated: bool = False
+    spans: Int[np.ndarray, "token 2"] | None = None
+    reached: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """The examples of a task by split.
+
+    Attributes:
+        classes: Names of the classes, in their order.
+        train: What is trained on.
+        valid: What rates and epochs are chosen on.
+        test: What is evaluated.
+    """
+
+    classes: tuple[str, ...]
+    train: Sequence[Sample]
+    valid: Sequence[Sample]
+    test: Sequence[Sample]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextEncoder:
+    """How a text reaches a body.
+
+    Attributes:
+        tokenizer: A fast tokenizer.
+        before: Subwords that stand before a text.
+        behind: Subwords that stand after each text.
+        pad: Subword of padding.
+    """
+
+    tokenizer: Any
+    before: Int[np.ndarray, " token"]
+    behind: Int[np.ndarray, " token"]
+    pad: int
+
+    def check(self, length: int, most: int, name: str) -> None:
+        """Whether inputs may be so long.
+
+        Args:
+            length: Most subwords of an input.
+            most: What can be read at all.
+            name: Of what reads.
+
+        Raises:
+            UsageError: It is more than can be read, or leaves no room for two texts.
+        """
+        least = len(self.before) + 2 * len(self.behind) + 3
+        if not least <= length <= most:
+            raise UsageError(
+                f"length {length}: model {name!r} reads {least} to {most} subwords; give a length among them"
+            )
+
+
+def reader_of(tokenizer: Any, special: SpecialTokens, kind: str) -> TextEncoder:
+    """How a model's inputs are made.
+
+    Args:
+        tokenizer: Its tokenizer.
+        special: What it puts around a text.
+        kind: ``"decoder"``, ``"encoder"`` or ``"encoder-decoder"``.
+    """
+    before = special.prefix
+    if kind == "decoder":
+        before = () if special.bos is None else (special.bos,)
+    return TextEncoder(tokenizer, np.array(before, np.int64), np.array(special.suffix, np.int64), special.pad)
+
+
+def read_all(samples: Sequence[Sample], reader: TextEncoder, length: int, cut: str = KEEP) -> list[Encoded]:
+    """Examples as a reader reads them.
+
+    Args:
+        samples: The examples.
+        reader: What reads.
+        length: Most subwords of an input.
+        cut: One of `sonde.training.finetune.recipe.CUTS`; what is to be left out is marked, not left out.
+    """
+    together: defaultdict[str | int, list[int]] = defaultdict(list)
+    for number, sample in enumerate(samples):
+        together[sample.group or number].append(number)
+    read: dict[int, Encoded] = {}
+    for members in together.values():
+        some = _together([samples[member] for member in members], reader, length, cut)
+        read.update(zip(members, some, strict=True))
+    return [read[number] for number in range(len(samples))]
+
+
+def _together(samples: Sequence[Sample], reader: TextEncoder, length: int, cut: str) -> list[Encoded]:
+    """The examples of one function."""
+    if samples[0].second is not None:
+        read = [_pair(sample, reader, length) for sample in samples]
+    else:
+        if samples[0].candidates is not None and not len(reader.behind):
+            # The last state sums the text up; where that ends in a variable, the two must not be one.
+            reader = dataclasses.replace(reader, behind=reader.before)
+        room = length - len(reader.before) - len(reader.behind)
+        found = [encode(reader.tokenizer, sample.text) for sample in samples]
+        evidence = [sample.evidence for sample in samples if sample.evidence is not None]
+        firsts = [0] * len(samples)
+        if cut == WINDOW and len(evidence) == len(samples):
+            # In the middle a pointer would know without reading where to point.
+            share = unit_hash("window", samples[0].name) if samples[0].candidates is not None else 0.5
+            firsts = begins(found, evidence, room, share)
+        read = [
+            _encode(sample, reader, room, one, first)
+            for sample, one, first in zip(samples, found, firsts, strict=True)
+        ]
+    if all(one.reached is None for one in read):
+        return read
+    differ = len({one.ids.tobytes() for one in read}) == len(read)
+    reached = differ and all(one.reached for one in read)
+    return [dataclasses.replace(one, reached=reached) for one in read]
+
+
+def _encode(sample: Sample, reader: TextEncoder, room: int, found: Subwords, first: int) -> Encoded:
+    """One text from a subword on."""
+    before, behind = reader.before, reader.behind
+    last = min(first + room, len(found.ids))
+    kept = found.ids[first:last]
+    ids = np.concatenate([before, kept, behind])
+    part = np.concatenate([0 * before, np.full(len(kept), FIRST), 0 * behind])
+    spans = _spans(reader, (found, slice(first, last), 0))
+    reached = None
+    if sample.evidence is not None:
+        touched = touching(found, sample.evidence)
+        reached = first <= touched.start and touched.stop <= last
+    if sample.candidates is None:
+        cut = len(kept) < len(found.ids)
+        return Encoded(ids, part, sample.target, truncated=cut, spans=spans, reached=reached)
+
+    def places(spans: Sequence[Span]) -> tuple[int, ...]:
+        # The subword that holds a span's first character; pieces that only begin before it do as well.
+        at = np.searchsorted(found.end, [start for start, _ in spans], side="right")
+        return tuple(sorted({int(one) - first + len(before) + 1 for one in at if first <= one < last}))
+
+    candidates = (0, *places(sample.candidates))
+    if sample.error is None:
+        return Encoded(ids, part, sample.target, candidates, spans=spans, reached=reached)
+    location, repairs = places([sample.error]), places(sample.repairs)
+    beyond = not (location and repairs)
+    return Encoded(
+        ids,
+        part,
+        sample.target,
+        tuple(sorted({*candidates, *location, *repairs})),
+        location[0] if location else -1,
+        repairs,
+        truncated=beyond,
+        spans=spans,
+        reached=None if reached is None else reached and not beyond,
+    )
+
+
+def _spans(reader: TextEncoder, *parts: tuple[Subwords, slice, int]) -> Int[np.ndarray, "token 2"]:
+    """Characters of each subword of an input.
+
+    Args:
+        reader: What stands before the first part and behind each.
+        parts: Subwords of a text, which of them are kept, and the text's first character.
+    """
+    rows = [np.full((len(reader.before), 2), -1)]
+    for found, kept, first in parts:
+        rows.append(np.stack([found.start[kept], found.end[kept]], 1) + first)
+        rows.append(np.full((len(reader.behind), 2), -1))
+    return np.concatenate(rows).astype(np.int32)
+
+
+def _pair(sample: Sample, reader: TextEncoder, length: int) -> Encoded:
+    """Two texts, each with what stands behind a text after it; the longer is cut until both fit."""
+    assert sample.second is not None
+    before, behind = reader.before, reader.behind
+    texts = sample.text[: sample.second].rstrip("\n"), sample.text[sample.second :]
+    read = [encode(reader.tokenizer, text) for text in texts]
+    first, second = read[0].ids, read[1].ids
+    room = length - len(before) - 2 * len(behind)
+    keep_second = min(len(second), max(room // 2, room - len(first)))
+    kept = first[: room - keep_second], second[:keep_second]
+    return Encoded(
+        np.concatenate([before, kept[0], behind, kept[1], behind]),
+        np.concatenate(
+            [0 * before, np.full(len(kept[0]), FIRST), 0 * behind, np.full(len(kept[1]), SECOND), 0 * behind]
+        ),
+        sample.target,
+        truncated=len(kept[0]) + len(kept[1]) < len(first) + len(second),
+        spans=_spans(
+            reader, (read[0], slice(len(kept[0])), 0), (read[1], slice(len(kept[1])), sample.second)
+        ),
+        # As much of either text is read as there is room for; what counts is whether the two still differ.
+        reached=None if sample.evidence is None else True,
+    )

@@ -1,0 +1,188 @@
+"""Several processes that train one model: each reads its part of a batch, and gradients are added up."""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+
+from sonde.base.children import safe_children
+
+_PATIENCE = timedelta(minutes=30)
+"""How long a process waits for the others, as while one writes a checkpoint."""
+
+
+@contextmanager
+def companions(size: int, work: Callable[..., Any], *arguments: Any) -> Generator[None]:
+    """Be the first of several processes; the others do the same work.
+
+    Args:
+        size: How many there are.
+        work: What the others do; a function of a module, called with ``arguments``, behind them the number of
+            the process as ``rank``.
+        arguments: Plain values.
+    """
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory(prefix="sonde-together-") as folder:
+        store = str(Path(folder) / "store")
+        others = [
+            context.Process(target=_other, args=(rank, size, store, work, arguments))
+            for rank in range(1, size)
+        ]
+        with safe_children():
+            for other in others:
+                other.start()
+        try:
+            with _joined(0, size, store):
+                yield
+        finally:
+            for other in others:
+                other.join(timeout=60)
+                if other.is_alive():
+                    other.terminate()
+
+
+def _other(rank: int, size: int, store: str, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    with _joined(rank, size, store):
+        work(*arguments, rank=rank)
+
+
+@contextmanager
+def _joined(rank: int, size: int, store: str) -> Generator[None]:
+    backend = "nccl" if _devices(size) else "gloo"
+    if backend == "nccl":
+        torch.cuda.set_device(rank)
+    distributed.init_process_group(
+        backend, init_method=f"file://{store}", rank=rank, world_size=size, timeout=_PATIENCE
+    )
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
+
+def device_for(device: str, rank: int, size: int) -> str:
+    """The device of a process: one of its own where there are enough, else that of all."""
+    return f"cuda:{rank}" if _devices(size) and device in ("auto", "cuda") else device
+
+
+def _devices(size: int) -> bool:
+    return torch.cuda.is_available() and torch.cuda.device_count() >= size
+
+
+def is_first() -> bool:
+    """Whether this process writes: the only one, or the first of several."""
+    return not distributed.is_initialized() or distributed.get_rank() == 0
+
+
+def world() -> int:
+    """How many processes train together."""
+    return distributed.get_world_size() if distributed.is_initialized() else 1
+
+
+def wait() -> None:
+    """Wait until all processes have come here."""
+    if distributed.is_initialized():
+        distributed.barrier()
+
+
+def own_part(rows: Sequence[int]) -> Sequence[int]:
+    """The part of a batch that this process reads."""
+    if not distributed.is_initialized():
+        return rows
+    return rows[distributed.get_rank() :: distributed.get_world_size()]
+
+
+def add_up(model: nn.Module, total: Tensor, *, gradients: bool = True) -> Tensor:
+    """Add a number of all processes up, and the gradients beside it; gives the sum of the number.
+
+    Args:
+        model: The model with the gradients.
+        total: The number.
+        gradients: Whether they are still to be added up.
+    """
+    if not distributed.is_initialized():
+        return total
+    for weight in (one for one in model.parameters() if one.requires_grad and gradients):
+        if weight.grad is None:
+            weight.grad = torch.zeros_like(weight)
+        distributed.all_reduce(weight.grad)
+    distributed.all_reduce(total)
+    return total
+
+
+def shard(model: nn.Module, device: torch.device, *ways: str) -> None:
+    """Share the weights of a model out among the processes, layer by layer; gradients are averaged over them.
+
+    Args:
+        model: The model, whole in each of the processes; changed in place.
+        device: Where the parts of this process go.
+        ways: Methods by which the model is called, beside the usual.
+    """
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+    mesh = init_device_mesh(device.type, (distributed.get_world_size(),))
+    stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
+    for layer in max(stacks, key=len, default=()):
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh, reshard_after_forward=True)
+    for way in ways:
+        register_fsdp_forward_method(model, way)
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Whether the weights of a model are shared out."""
+    return any(_is_part(weight) for weight in model.parameters())
+
+
+def whole(value: Any) -> Any:
+    """Tensors put together from their parts, in mappings and lists as well; all processes have to ask.
+
+    They are on the processor then, which holds more than a device.
+    """
+    if isinstance(value, Mapping):
+        return {name: whole(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [whole(one) for one in value]
+    return value.full_tensor().cpu() if _is_part(value) else value
+
+
+def in_parts(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """Whole weights as the parts that the weights of a model are; all processes have to ask."""
+    places = dict(model.named_parameters(remove_duplicate=False))
+    return {name: _like(weight, places.get(name)) for name, weight in weights.items()}
+
+
+def optimiser_in_parts(state: dict[str, Any], optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+    """What `whole` made of the state of an optimiser, in the parts that its weights are."""
+    places = [weight for group in optimiser.param_groups for weight in group["params"]]
+    held = {
+        number: {name: _like(value, places[number]) for name, value in of.items()}
+        for number, of in state["state"].items()
+    }
+    return {**state, "state": held}
+
+
+def _like(value: Any, place: Any) -> Any:
+    if not (_is_part(place) and isinstance(value, Tensor) and value.shape == place.shape):
+        return value
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(value.to(place.device), place.device_mesh, place.placements)
+
+
+def _is_part(value: Any) -> Any:
+    """Whether a tensor is shared out, which takes several processes."""
+    if not distributed.is_initialized():
+        return False
+    from torch.distributed.tensor import DTensor
+
+    return isinstance(value, DTensor)

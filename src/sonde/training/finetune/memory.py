@@ -1,0 +1,87 @@
+"""How much memory a training takes, from a configuration alone: counted on a model without weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from sonde.models import ModelSpec
+from sonde.models._configuration import config_of
+from sonde.models._placing import architecture
+from sonde.training.finetune.recipe import BFLOAT16, FineTuning
+
+_SINGLE, _HALF = 4, 2
+
+
+_ADAM = 2
+"""Numbers that the optimiser keeps of each weight that moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingMemory:
+    """Bytes on each device; an estimate, without what a device's libraries take for themselves.
+
+    Attributes:
+        parameters: Weights of the body.
+        trained: Weights that move.
+        weights: Bytes of the weights that a device holds; of shared ones without the layer that runs.
+        moving: Bytes of gradients, and of what the optimiser keeps.
+        states: Bytes of what is kept of a forward for its gradients: what linear layers read and give.
+        examples: Examples that are read at once.
+    """
+
+    parameters: int
+    trained: int
+    weights: int
+    moving: int
+    states: int
+    examples: int
+
+    @property
+    def total(self) -> int:
+        """Bytes altogether."""
+        return self.weights + self.moving + self.states
+
+
+def training_memory(spec: ModelSpec, recipe: FineTuning, *, half: bool) -> TrainingMemory:
+    """What a training of a model takes; no weight is read.
+
+    Args:
+        spec: The model, of which the configuration is looked at.
+        recipe: How it is trained; the largest of its batches counts.
+        half: Whether products are taken in bfloat16.
+    """
+    from transformers import AutoModel
+
+    config = config_of(spec)
+    body = architecture(AutoModel, config, trust_remote_code=spec.trust_remote_code)
+    linear = [layer for layer in body.modules() if isinstance(layer, nn.Linear) or _is_conv1d(layer)]
+    sides = [sum(layer.weight.shape) for layer in linear]
+    parameters = sum(weight.numel() for weight in body.parameters())
+    beside = recipe.lora_rank * sum(sides)
+    trained = beside if recipe.lora_rank else 0 if recipe.frozen else parameters
+    held = _HALF if recipe.weights == BFLOAT16 else _SINGLE
+    batch = -(-max((recipe.batch, *recipe.other_batches)) // recipe.processes)
+    examples = min(recipe.at_once or batch, batch)
+    layers = getattr(config.get_text_config(), "num_hidden_layers", 1)
+    width = getattr(config.get_text_config(), "hidden_size", 0)
+    kept = 0 if recipe.frozen else sum(sides)
+    if recipe.recompute and not recipe.frozen:
+        # The state before each layer, and all of one layer at a time.
+        kept = layers * width + sum(sides) // layers
+    parts = recipe.processes if recipe.fsdp else 1
+    return TrainingMemory(
+        parameters=parameters,
+        trained=trained,
+        weights=(parameters * held + beside * _SINGLE) // parts,
+        moving=trained * _SINGLE * (1 + _ADAM) // parts,
+        states=examples * recipe.length * kept * (_HALF if half else _SINGLE),
+        examples=examples,
+    )
+
+
+def _is_conv1d(layer: Any) -> bool:
+    """Whether it is GPT-2's linear layer, which has a name of its own."""
+    return type(layer).__name__ == "Conv1D"

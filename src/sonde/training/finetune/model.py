@@ -1,0 +1,622 @@
+"""A model's body with a head on it."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import importlib
+import inspect
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sonde.base.errors import InputError, UsageError
+from sonde.base.fingerprint import derive_seed
+from sonde.models import LoadedModel, ModelSpec, load_model
+from sonde.models._heads import body_and_head
+from sonde.models._quiet import one_line, quiet
+from sonde.training.finetune.batches import Batch
+from sonde.training.finetune.data import FIRST, SECOND, Data, reader_of
+from sonde.training.finetune.recipe import BALANCED, BFLOAT16, FLOAT32, MAX, POOLED, FineTuning
+from sonde.training.precision import check_compiler, compile_body
+
+States = Float[Tensor, "example token d_model"]
+
+
+LEAST = 1e-10
+"""Probabilities are cut off here before their logarithm, as in the published code."""
+
+
+def mean_of(states: States, chosen: Tensor) -> Float[Tensor, "example d_model"]:
+    """Mean over the chosen subwords; 0 where there are none."""
+    weights = chosen.to(states.dtype)[..., None]
+    return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
+
+
+def max_of(states: States, chosen: Tensor) -> Float[Tensor, "example d_model"]:
+    """Largest value over the chosen subwords, each dimension by itself; 0 where there are none.
+
+    A bug stands in one place: a mean over a text of 128 subwords has a 128th of what says so.
+    """
+    largest = states.masked_fill(~chosen[..., None], -math.inf).amax(1)
+    return largest.masked_fill(~chosen.any(1)[:, None], 0.0)
+
+
+def last_of(states: States, part: Int[Tensor, "example token"]) -> Float[Tensor, "example d_model"]:
+    """State of the last subword that is no padding."""
+    last = (part >= 0).sum(1) - 1
+    return states[torch.arange(len(states), device=states.device), last.clamp(min=0)]
+
+
+_OVER = {"mean": mean_of, "max": max_of}
+"""Poolings over the subwords of a text."""
+
+
+def summary_of(
+    how: str, states: States, part: Int[Tensor, "example token"], text: int = FIRST
+) -> Float[Tensor, "example d_model"]:
+    """One state for many, by the name of a pooling; the last and the first one are those of all texts."""
+    if how == "last":
+        return last_of(states, part)
+    if how == "first":
+        return states[:, 0]
+    return _OVER[how](states, part == text)
+
+
+class _Classifying(nn.Module):
+    """What heads that tell classes share: how many there are, and the loss.
+
+    Args:
+        classes: Number of classes.
+        weights: What each weighs in the loss; None for all the same.
+    """
+
+    def __init__(self, classes: int, weights: Tensor | None) -> None:
+        super().__init__()
+        self.classes = classes
+        self.weights: Tensor | None
+        self.register_buffer("weights", weights, persistent=False)
+
+    def loss(self, logits: Float[Tensor, "example klass"], batch: Batch) -> Float[Tensor, ""]:
+        """Mean over the examples of the cross-entropy, each with the weight of its class."""
+        losses = functional.cross_entropy(logits.float(), batch.target, self.weights, reduction="none")
+        return losses.mean()
+
+
+class ClassHead(_Classifying):
+    """A class for a text, or for two.
+
+    Args:
+        width: Of the states.
+        classes: Number of classes.
+        pooling: ``"mean"``, ``"max"``, ``"last"`` or ``"first"``; the mean and the largest values of a pair
+            are those of each text, side by side.
+        pair: Whether there are two texts.
+        dropout: Of what is read.
+        weights: What each class weighs in the loss; None for all the same.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        classes: int,
+        pooling: str,
+        pair: bool,
+        dropout: float,
+        weights: Tensor | None = None,
+    ) -> None:
+        super().__init__(classes, weights)
+        self._pooling, self._pair = pooling, pair and pooling in _OVER
+        self.dropout = nn.Dropout(dropout)
+        self.out = nn.Linear(width * (2 if self._pair else 1), classes)
+        nn.init.normal_(self.out.weight, std=0.02)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, states: States, batch: Batch) -> Float[Tensor, "example klass"]:
+        """Logits of the classes."""
+        texts = (FIRST, SECOND) if self._pair else (FIRST,)
+        read = torch.cat([summary_of(self._pooling, states, batch.part, text) for text in texts], 1)
+        return self.out(self.dropout(read))
+
+
+class OwnHead(_Classifying):
+    """Stands for the head that a classifier of transformers has itself: hands its logits on."""
+
+    def forward(self, logits: Float[Tensor, "example klass"], batch: Batch) -> Float[Tensor, "example klass"]:
+        """The logits."""
+        return logits
+
+
+class TokenHead(_Classifying):
+    """A class for a text that is read subword by subword (Ilse, Tomczak and Welling 2018).
+
+    With states h of the text's subwords, ``max`` gives each ``tanh(h V) W`` and takes of each class the
+    largest over the subwords; ``attention`` takes the mean of the states with weights
+    ``softmax(tanh(h V) a)``, and the class from that. Either says which subword it rests on most.
+
+    Args:
+        width: Of the states.
+        classes: Number of classes.
+        how: ``"max"`` or ``"attention"``.
+        dropout: Of what is read.
+        weights: What each class weighs in the loss; None for all the same.
+    """
+
+    def __init__(
+        self, width: int, classes: int, how: str, dropout: float, weights: Tensor | None = None
+    ) -> None:
+        super().__init__(classes, weights)
+        self._max = how == MAX
+        self.dropout = nn.Dropout(dropout)
+        self.hidden = nn.Linear(width, width)
+        self.out = nn.Linear(width, classes)
+        self.attention = None if self._max else nn.Linear(width, 1, bias=False)
+        for layer in (self.hidden, self.attention):
+            if layer is not None:
+                nn.init.xavier_uniform_(layer.weight)
+        nn.init.normal_(self.out.weight, std=0.02)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, states: States, batch: Batch) -> Float[Tensor, "example klass"]:
+        """Logits of the classes."""
+        if self.attention is None:
+            return self._each(states, batch).amax(1)
+        weights = self._weights(states, batch)[..., None]
+        return self.out(self.dropout((states * weights).sum(1)))
+
+    def places(
+        self, states: States, batch: Batch, logits: Float[Tensor, "example klass"]
+    ) -> Int[Tensor, " example"]:
+        """The subword that the likeliest class rests on most, counted from 0."""
+        if self.attention is not None:
+            return self._weights(states, batch).argmax(1)
+        each, rows = self._each(states, batch), torch.arange(len(states), device=states.device)
+        return each[rows, :, logits.argmax(1)].argmax(1)
+
+    def _each(self, states: States, batch: Batch) -> Float[Tensor, "example token klass"]:
+        found = self.out(torch.tanh(self.hidden(self.dropout(states))))
+        return found.float().masked_fill(~_read(batch)[..., None], -math.inf)
+
+    def _weights(self, states: States, batch: Batch) -> Float[Tensor, "example token"]:
+        assert self.attention is not None
+        found = self.attention(torch.tanh(self.hidden(self.dropout(states))))[..., 0]
+        return found.float().masked_fill(~_read(batch), -math.inf).softmax(1)
+
+
+def _read(batch: Batch) -> Tensor:
+    """The subwords of the text; of a text without any, what stands around it."""
+    text = batch.part == FIRST
+    return torch.where(text.any(1)[:, None], text, batch.part >= 0)
+
+
+class PointerHead(nn.Module):
+    """Two pointers: to the error, and to what is right in its place.
+
+    Args:
+        width: Of the states.
+        summary: Which state sums the text up: ``"first"``, ``"last"``, ``"mean"`` or ``"max"``.
+        recipe: Its quirks, and the width that inputs are padded to as published.
+    """
+
+    def __init__(self, width: int, summary: str, recipe: FineTuning) -> None:
+        super().__init__()
+        self._summary, self._recipe = summary, recipe
+        self.dropout = nn.Dropout(recipe.dropout)
+        self.states = nn.Linear(width, width, bias=False)
+        self.whole = nn.Linear(width, width, bias=False)
+        self.out = nn.Linear(width, 2, bias=False)
+        for layer in (self.states, self.whole, self.out):
+            nn.init.xavier_uniform_(layer.weight)
+
+    def forward(self, states: States, batch: Batch) -> Float[Tensor, "example pointer place"]:
+        """Logarithms of the probability of each place, for the error and for the repair."""
+        whole = summary_of(self._summary, states, batch.part)
+        places = self.dropout(torch.cat([whole[:, None], states], 1))
+        logits = self.out(torch.tanh(self.states(places) + self.whole(whole)[:, None])).mT.float()
+        if self._recipe.masked_zero:
+            logits = logits * batch.candidates[:, None]
+            # As published every input is as long as the limit, and each of its places takes part.
+            missing = max(0, self._recipe.length + 1 - logits.shape[-1])
+            return functional.pad(logits, (0, missing)).log_softmax(-1)
+        return logits.masked_fill(~batch.candidates[:, None], -math.inf).log_softmax(-1)
+
+    def loss(self, logs: Float[Tensor, "example pointer place"], batch: Batch) -> Float[Tensor, ""]:
+        """Mean over the examples of the error's loss and the repair's; what is beyond the limit has none."""
+        rows = torch.arange(len(logs), device=logs.device)
+        if self._recipe.sum_of_logs:
+            # Cut off before the logarithm, as in the published code.
+            logs = logs.clamp(min=math.log(LEAST))
+        held = batch.location >= 0
+        located = -logs[rows, 0, batch.location.clamp(min=0)][held]
+        repairs = functional.pad(batch.repairs, (0, logs.shape[-1] - batch.repairs.shape[-1]))
+        wanted = repairs.any(1) & (batch.location > 0)
+        chosen, repairs = logs[wanted, 1], repairs[wanted]
+        if self._recipe.sum_of_logs:
+            repaired = -(chosen * repairs).sum(1)
+        else:
+            repaired = -chosen.masked_fill(~repairs, -math.inf).logsumexp(-1)
+        return (located.sum() + repaired.sum()) / len(logs)
+
+
+Head = ClassHead | OwnHead | TokenHead | PointerHead
+"""What stands on a body."""
+
+
+def with_lora(body: Any, recipe: FineTuning) -> None:
+    """Put matrices beside all linear layers of a body; at first they change nothing.
+
+    Args:
+        body: The body of a model, changed in place.
+        recipe: Rank, factor, dropout, and the seed of the first matrices.
+
+    Raises:
+        UsageError: PEFT is not installed.
+        InputError: PEFT does not take the body.
+    """
+    if find_spec("peft") is None:
+        raise UsageError("finetune.lora_rank needs PEFT: pip install 'sonde[peft]'")
+    peft: Any = importlib.import_module("peft")
+    settings = peft.LoraConfig(
+        r=recipe.lora_rank,
+        lora_alpha=recipe.lora_alpha,
+        lora_dropout=recipe.lora_dropout,
+        target_modules="all-linear",
+    )
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive_seed("lora", recipe.seed) % 2**63)
+            peft.inject_adapter_in_model(settings, body)
+    except ValueError as error:
+        raise InputError(f"LoRA does not fit {type(body).__name__}: {one_line(error)}") from error
+    for name, weight in body.named_parameters():
+        if "lora_" in name:
+            # What is trained takes small steps.
+            weight.data = weight.data.float()
+
+
+def merge_lora(model: torch.nn.Module) -> None:
+    """Make the matrices part of the weights beside which they stand, and take them away."""
+    for path, layer in list(model.named_modules()):
+        if hasattr(layer, "merge") and hasattr(layer, "base_layer"):
+            merged: Any = layer
+            merged.merge(safe_merge=True)
+            parent, _, name = path.rpartition(".")
+            setattr(model.get_submodule(parent), name, merged.get_base_layer())
+
+
+_DROPOUTS = ("classifier_dropout", "cls_dropout", "seq_classif_dropout", "classif_dropout")
+
+
+def own_classifier(loaded: LoadedModel, classes: Sequence[str], recipe: FineTuning) -> Any | None:
+    """A model of the class that ``AutoModelForSequenceClassification`` picks, with the loaded body.
+
+    Args:
+        loaded: The model; the weights that both have are shared with it.
+        classes: Names of the classes, in their order.
+        recipe: The dropout before the last layer, and the seed of what the checkpoint does not hold.
+
+    Returns:
+        The classifier; None where transformers has none for it, one that is not made of this body, or one
+        that reads the sign before a text where the tokenizer puts none.
+    """
+    from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING as KNOWN
+
+    config = loaded.model.config
+    if loaded.capabilities.kind == "encoder-decoder" or getattr(config, "auto_map", None):
+        return None
+    picked: Any = KNOWN.get(type(config), None)
+    named = hasattr(config, "classifier_pooling") or loaded.capabilities.kind == "decoder"
+    if picked is None or not (named or loaded.special.prefix):
+        # Such classifiers read the first subword, which here is the text's own.
+        return None
+    config = copy.deepcopy(config)
+    config.num_labels = len(classes)
+    config.id2label = dict(enumerate(classes))
+    config.label2id = {name: place for place, name in enumerate(classes)}
+    config.problem_type = "single_label_classification"
+    # Decoders are read at the last subword that is no padding.
+    config.pad_token_id = loaded.special.pad
+    for name in _DROPOUTS:
+        if hasattr(config, name):
+            setattr(config, name, recipe.dropout)
+    if hasattr(config, "classifier_pooling"):
+        config.classifier_pooling = "mean"
+    with torch.random.fork_rng(devices=[]), quiet():
+        torch.manual_seed(derive_seed("head", recipe.seed) % 2**63)
+        own = picked._from_config(config, attn_implementation=config._attn_implementation)
+    own = own.to(loaded.device, loaded.model.dtype)
+    held, known = loaded.model.state_dict(), own.state_dict()
+    prefix = f"{own.base_model_prefix}."
+    shared = {
+        name: weight for name, weight in held.items() if name in known and known[name].shape == weight.shape
+    }
+    lost = [name for name in held if name.startswith(prefix) and name not in shared]
+    if lost or not any(name.startswith(prefix) for name in shared):
+        return None
+    own.load_state_dict(shared, strict=False, assign=True)
+    return own.requires_grad_().eval()
+
+
+def save_own(own: Any, loaded: LoadedModel, folder: Path) -> None:
+    """Save a classifier, with the head that the model had before where it has kept one.
+
+    The files then hold both: transformers reads the classifier, and sonde's lenses read the language model.
+    Architectures whose two heads share weights (ModernBERT) have lost the old one.
+
+    Args:
+        own: The classifier.
+        loaded: The model that it was made of.
+        folder: Where to.
+    """
+    state, old = own.state_dict(), loaded.model.state_dict()
+    prefix = f"{own.base_model_prefix}."
+    changed = any(name in state and not name.startswith(prefix) for name in old)
+    # What is a second name of another weight is made again when the model is read.
+    again = set(getattr(loaded.model, "all_tied_weights_keys", None) or ())
+    more = {name: weight for name, weight in old.items() if name not in state and name not in again}
+    # What was drawn where the files held no head is none.
+    held = not changed and loaded.capabilities.head
+    both = held and bool(more)
+    with quiet():
+        own.save_pretrained(folder, state_dict=state | (more if both else {}))
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    tied = loaded.model.config.tie_word_embeddings and held
+    if both or tied:
+        config["architectures"] = [type(own).__name__, type(loaded.model).__name__]
+    path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+class HeadedModel(nn.Module):
+    """A body whose states a head reads.
+
+    Args:
+        body: From a `Batch` to the states of its subwords; under an `OwnHead` to logits.
+        head: What reads the states.
+        frozen: Whether the body stays as it is.
+        half: Whether the body is held in half precision, so that products are taken in it.
+    """
+
+    def __init__(self, body: nn.Module, head: Head, *, frozen: bool, half: bool = False) -> None:
+        super().__init__()
+        self.body = body
+        self.head = head
+        self._frozen, self._half = frozen, half
+        if frozen:
+            self.body.requires_grad_(requires_grad=False)
+        for part in body.fresh if isinstance(body, OwnBody) else ():
+            part.requires_grad_()
+
+    def train(self, mode: bool = True) -> HeadedModel:
+        """Training mode; a frozen body drops nothing out."""
+        super().train(mode)
+        if self._frozen:
+            self.body.eval()
+        return self
+
+    def read(self, batch: Batch) -> Tensor:
+        """What the body makes of a batch, in single precision."""
+        if not self._half:
+            return self.body(batch).float()
+        with torch.autocast(batch.ids.device.type, torch.bfloat16):
+            return self.body(batch).float()
+
+    def forward(self, batch: Batch) -> Tensor:
+        """What the head makes of the states."""
+        return self.head(self.read(batch), batch)
+
+    def answers(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """What the head makes of the states, in single precision, and where it looks if it can say."""
+        states = self.read(batch)
+        logits = self.head(states, batch).float()
+        places = self.head.places(states, batch, logits) if isinstance(self.head, TokenHead) else None
+        return logits, places
+
+
+class LoadedBody(nn.Module):
+    """The part of a loaded model that reads.
+
+    Args:
+        loaded: The model; its own head takes no part.
+        inner: What is called in place of its body.
+    """
+
+    def __init__(self, loaded: LoadedModel, inner: Any = None) -> None:
+        super().__init__()
+        self.inner = body_of(loaded) if inner is None else inner
+        self._decoder = loaded.capabilities.kind == "decoder"
+        takes = inspect.signature(self.inner.forward).parameters
+        self._segments = "token_type_ids" in takes and getattr(self.inner.config, "type_vocab_size", 0) > 1
+
+    def forward(self, batch: Batch) -> States:
+        """The last layer's states."""
+        arguments: dict[str, Any] = {"input_ids": batch.ids}
+        if self._decoder:
+            # Padding stands to the right, where no subword looks.
+            arguments["use_cache"] = False
+        else:
+            arguments["attention_mask"] = (batch.part >= 0).long()
+        if self._segments:
+            arguments["token_type_ids"] = segments(batch)
+        return self.given(self.inner(**arguments))
+
+    def given(self, output: Any) -> Tensor:
+        """What is taken of the body's output."""
+        return output.last_hidden_state
+
+
+class OwnBody(LoadedBody):
+    """A classifier of transformers with its own head; gives logits.
+
+    Args:
+        loaded: The model that it was made of.
+        inner: The classifier.
+
+    Attributes:
+        fresh: Its parts that the checkpoint does not hold, which are trained even where the body is frozen.
+    """
+
+    def __init__(self, loaded: LoadedModel, inner: Any) -> None:
+        super().__init__(loaded, inner)
+        body = getattr(inner, inner.base_model_prefix)
+        pooler = getattr(body, "pooler", None)
+        # A tuple: to torch they are parts of the classifier and no second ones.
+        self.fresh = (
+            *(part for part in inner.children() if part is not body),
+            *([] if pooler is None else [pooler]),
+        )
+
+    def given(self, output: Any) -> Tensor:
+        """The logits."""
+        return output.logits
+
+
+def segments(batch: Batch) -> Tensor:
+    """1 from the second text on, 0 before it."""
+    return ((batch.part == SECOND).cumsum(1) > 0).long() * (batch.part >= 0)
+
+
+def body_of(loaded: LoadedModel) -> Any:
+    """The part of a model that reads: all but its head; of an encoder-decoder the encoder."""
+    if loaded.capabilities.kind == "encoder-decoder":
+        return loaded.model.get_encoder()
+    return body_and_head(loaded)[0]
+
+
+def load_for_training(spec: ModelSpec, weights: str = FLOAT32) -> LoadedModel:
+    """A model in single precision, whatever it was saved in: small steps vanish in half precision.
+
+    Args:
+        spec: The model.
+        weights: What they are held in, where they do not move.
+    """
+    return load_model(dataclasses.replace(spec, dtype=weights))
+
+
+def headed(loaded: LoadedModel, data: Data, recipe: FineTuning) -> HeadedModel:
+    """A model with a fresh head for some data.
+
+    Raises:
+        UsageError: The limit is longer than the model can read, or too short for any text; or options that
+            exclude each other.
+        InputError: The examples have one class only.
+    """
+    _check(recipe)
+    capabilities = loaded.capabilities
+    reader = reader_of(loaded.tokenizer, loaded.special, capabilities.kind)
+    reader.check(recipe.length, capabilities.context, loaded.spec.name)
+    whole, pointed = summaries(loaded)
+    own = own_classifier(loaded, data.classes, recipe) if _takes_own(data, recipe) else None
+    body = LoadedBody(loaded) if own is None else OwnBody(loaded, own)
+    reads = body.inner if own is None else getattr(own, own.base_model_prefix)
+    if recipe.lora_rank:
+        with_lora(reads, recipe)
+    if recipe.recompute:
+        body.inner.gradient_checkpointing_enable({"use_reentrant": False})
+    if own is None:
+        head = head_for(data, recipe, capabilities.d_model, whole, pointed)
+    else:
+        _check_classes(data)
+        head = OwnHead(len(data.classes), class_weights(data, recipe))
+    half = recipe.weights == BFLOAT16
+    if recipe.compile:
+        compile_body(reads)
+    for part in body.fresh if isinstance(body, OwnBody) else ():
+        part.float()
+    body.requires_grad_()
+    model = HeadedModel(body, head.to(loaded.device), frozen=recipe.frozen, half=half)
+    if recipe.lora_rank:
+        parts = body.fresh if isinstance(body, OwnBody) else ()
+        fresh = {id(weight) for part in parts for weight in part.parameters()}
+        for name, weight in body.named_parameters():
+            weight.requires_grad_("lora_" in name or id(weight) in fresh)
+    return model
+
+
+def summaries(loaded: LoadedModel) -> tuple[str, str]:
+    """What sums a text up for a class, and for a pointer, where no pooling is named."""
+    if loaded.capabilities.kind == "decoder":
+        return "last", "last"
+    return "mean", "first" if loaded.special.prefix else "mean"
+
+
+def _check(recipe: FineTuning) -> None:
+    if recipe.lora_rank and (recipe.frozen or recipe.pointer_epochs):
+        other = "frozen" if recipe.frozen else "pointer_epochs"
+        raise UsageError(
+            "finetune.lora_rank trains matrices beside a body that stays as it is; leave out "
+            f"finetune.{other}"
+        )
+    if recipe.fsdp and (recipe.processes < 2 or recipe.pointer_epochs or recipe.weights == BFLOAT16):
+        raise UsageError(
+            "finetune.fsdp shares a model of single precision out among processes: give finetune.processes "
+            "2 or more, and leave out finetune.pointer_epochs and finetune.weights"
+        )
+    if recipe.compile:
+        if recipe.fsdp:
+            raise UsageError(
+                "finetune.compile: a model that fsdp shares out is not compiled; leave out either"
+            )
+        check_compiler("finetune.compile")
+    if recipe.weights == BFLOAT16 and not (recipe.lora_rank or recipe.frozen):
+        raise UsageError(
+            "finetune.weights = bfloat16: small steps vanish in half precision; train beside the weights "
+            "with finetune.lora_rank=16, or the head alone with finetune.frozen=true"
+        )
+
+
+def _takes_own(data: Data, recipe: FineTuning) -> bool:
+    """Whether the classifier of transformers is asked for: no pooling is named, and nothing is pointed at."""
+    pair = data.train[0].second is not None
+    return data.train[0].candidates is None and recipe.pooling == "auto" and (pair or recipe.head == POOLED)
+
+
+def _check_classes(data: Data) -> None:
+    if len(data.classes) < 2:
+        raise InputError(f"there is nothing to tell apart: all examples are {''.join(data.classes)!r}")
+
+
+def class_weights(data: Data, recipe: FineTuning) -> Tensor | None:
+    """What each class weighs in the loss, 1 on average over the training examples; None for all the same."""
+    if recipe.class_weights != BALANCED:
+        return None
+    counts = Counter(sample.target for sample in data.train)
+    return torch.tensor(
+        [len(data.train) / (len(counts) * max(1, counts[klass])) for klass in range(len(data.classes))]
+    )
+
+
+def head_for(data: Data, recipe: FineTuning, width: int, whole: str, pointed: str) -> Head:
+    """A fresh head for some data, drawn by the recipe's seed.
+
+    Args:
+        data: The examples.
+        recipe: Its pooling decides what sums a text up, unless it is ``"auto"``.
+        width: Of the states.
+        whole: What sums a text up for a class.
+        pointed: What sums a text up for a pointer.
+
+    Raises:
+        InputError: The examples have one class only.
+    """
+    _check_classes(data)
+    first = data.train[0]
+    auto = recipe.pooling == "auto"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive_seed("head", recipe.seed) % 2**63)
+        if first.candidates is not None:
+            return PointerHead(width, pointed if auto else recipe.pooling, recipe)
+        pair, weights = first.second is not None, class_weights(data, recipe)
+        if recipe.head != POOLED and not pair:
+            return TokenHead(width, len(data.classes), recipe.head, recipe.dropout, weights)
+        summary = whole if auto else recipe.pooling
+        return ClassHead(width, len(data.classes), summary, pair, recipe.dropout, weights)

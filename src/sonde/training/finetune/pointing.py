@@ -1,0 +1,116 @@
+"""Pointing before telling: a body first learns where a bug stands, and then whether there is one.
+
+A label of a whole function says little about which of a hundred subwords it rests on. Where the examples
+come as a function and its changed copy, the place is known; a pointer that learns it (Vasic et al. 2019)
+gives the weights from which the classifier begins.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import derive_seed
+from sonde.training.finetune.data import Data, Sample, Span
+from sonde.training.finetune.model import HeadedModel, PointerHead
+from sonde.training.finetune.recipe import FineTuning
+
+CLEAN = "Correct"
+"""The class of what nothing was done to."""
+
+
+_WORD = re.compile(r"\w+|[^\w\s]+")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pointing:
+    """A body with a pointer, and what it learns on.
+
+    Attributes:
+        model: Trained in place.
+        train: Examples with the place of the bug.
+        valid: Likewise, for the choice of the epoch.
+    """
+
+    model: HeadedModel
+    train: Sequence[Sample]
+    valid: Sequence[Sample]
+
+
+def pointing(body: nn.Module, data: Data, recipe: FineTuning, width: int, summary: str) -> Pointing:
+    """A body with a fresh pointer, and the examples of a task as places.
+
+    Args:
+        body: The body that the classifier reads.
+        data: The examples of a task that tells what is ``Correct`` from what has a bug.
+        recipe: Its dropout and seed.
+        width: Of the states.
+        summary: What sums a text up.
+
+    Raises:
+        InputError: The task has no such class, or does not say where its bugs stand.
+    """
+    if CLEAN not in data.classes or len(data.classes) != 2:
+        raise InputError(
+            f"finetune.pointer_epochs: the classes are {', '.join(data.classes)}; a task that tells "
+            f"{CLEAN!r} from one kind of bug is needed"
+        )
+    clean = data.classes.index(CLEAN)
+    train, valid = places(data.train, clean), places(data.valid, clean)
+    if not any(one.error for one in train) or not valid:
+        raise InputError("finetune.pointer_epochs: no example of this task says where its bug stands")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive_seed("pointer", recipe.seed) % 2**63)
+        head = PointerHead(width, summary, recipe)
+    device = next(body.parameters()).device
+    body.requires_grad_()
+    return Pointing(HeadedModel(body, head.to(device), frozen=False), train, valid)
+
+
+def places(samples: Sequence[Sample], clean: int) -> list[Sample]:
+    """Examples of which it is known where the bug stands, with every word as a place.
+
+    Where a name was replaced, the places of the right one are those to repair it with.
+
+    Args:
+        samples: Examples of functions and their changed copies.
+        clean: The class of what nothing was done to.
+    """
+    groups: defaultdict[str, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        if sample.group and sample.evidence is not None and sample.second is None:
+            groups[sample.group].append(sample)
+    found: list[Sample] = []
+    for one in (sample for sample in samples if len(groups.get(sample.group, ())) == 2):
+        words = [match.span() for match in _WORD.finditer(one.text)]
+        place = dataclasses.replace(one, candidates=tuple(words))
+        if one.target == clean:
+            found.append(place)
+            continue
+        other = next(other for other in groups[one.group] if other is not one)
+        error = word_at(one.text, one.evidence)
+        right = word_at(other.text, other.evidence)
+        if error is None or right is None:
+            continue
+        name = other.text[slice(*right)]
+        repairs = [span for span in words if name.isidentifier() and one.text[slice(*span)] == name]
+        found.append(dataclasses.replace(place, error=error, repairs=tuple(repairs)))
+    return found
+
+
+def word_at(text: str, stretch: Span | None) -> Span | None:
+    """The first word that a stretch touches, else the one behind it; None where there is none."""
+    if stretch is None:
+        return None
+    start, end = stretch
+    words = [match.span() for match in _WORD.finditer(text)]
+    return next((word for word in words if word[1] > start and word[0] < max(end, start + 1)), None) or next(
+        (word for word in words if word[0] >= start), None
+    )

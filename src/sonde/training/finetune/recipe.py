@@ -1,0 +1,132 @@
+"""How a model is fine-tuned; plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DROP, KEEP, WINDOW = "drop", "keep", "window"
+
+
+CUTS = (DROP, KEEP, WINDOW)
+"""What becomes of an example whose label rests on characters beyond the limit."""
+
+
+POOLED, MAX, ATTENTION = "pooled", "max", "attention"
+
+
+HEADS = (POOLED, MAX, ATTENTION)
+"""What a class is read from: states that were pooled, or each subword by itself."""
+
+
+EQUAL, BALANCED = "equal", "balanced"
+
+
+WEIGHTS = (EQUAL, BALANCED)
+"""What an example weighs in the loss: as much as any other, or its class as much as any other."""
+
+
+FLOAT32, BFLOAT16 = "float32", "bfloat16"
+
+
+HELD = (FLOAT32, BFLOAT16)
+"""What the weights of a body are held in while it is trained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is chosen on validation: the peak rate, the examples an update, the most passes."""
+
+    rate: float
+    batch: int
+    epochs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FineTuning:
+    """How a model is fine-tuned.
+
+    Attributes:
+        length: Most subwords of an input, those that the model puts around a text included.
+        epochs: Most passes over the training examples.
+        batch: Examples an update.
+        rates: Peak learning rates; each is tried, and the best on validation is kept.
+        other_batches: Further values of ``batch`` that are tried with each rate.
+        other_epochs: Further values of ``epochs`` that are tried with each of those.
+        warmup: Share of the updates in which the rate rises from 0; it falls to 0 in a line after them.
+        decay: Decoupled weight decay of matrices; vectors have none.
+        clip: Largest norm of the gradient.
+        dropout: Of what the head reads.
+        patience: Epochs without a better validation after which training ends.
+        checkpoint: Updates between two checkpoints; one is written after every epoch as well.
+        pooling: ``"mean"``, ``"max"``, ``"last"``, ``"first"``, or ``"auto"``: the last subword of a decoder,
+            the mean over the text of others.
+        frozen: Whether only the head is trained.
+        masked_zero: Positions that are no candidates have a logit of 0 instead of none.
+        sum_of_logs: The loss of a repair is the sum over its places of the logarithm of each, instead of the
+            logarithm of their sum.
+        precision: Of products in training: ``"auto"``, ``"float32"`` or ``"bfloat16"``; answers are always
+            given in single precision.
+        cut: What becomes of an example whose label rests on characters beyond the limit: it is left out, with
+            the other example of its function (``"drop"``); it is read to the limit like others
+            (``"keep"``); or both are read around the place where they differ (``"window"``).
+        head: One of `HEADS`. A class of a text is read from pooled states, or from its subwords one by one:
+            the subword that says most (``"max"``), or a mean weighted by attention (``"attention"``). Pairs
+            of texts are always pooled.
+        class_weights: One of `WEIGHTS`.
+        pointer_epochs: Passes in which the body learns to point at the place that a label rests on, before it
+            learns the labels.
+        lora_rank: Rank of the matrices that are trained beside the frozen ones of the body (LoRA); 0 trains
+            the body itself.
+        lora_alpha: What LoRA's product is multiplied by, times the rank.
+        lora_dropout: Of what LoRA's matrices read.
+        weights: One of `HELD`: what the body is held in; half precision only where it does not move.
+        at_once: Examples read at once, whose gradients add up to those of a batch; 0 reads all of it.
+        recompute: Whether the states between layers are computed again for the gradients, and not kept.
+        compile: Whether torch.compile fuses the body's operations first: half a minute, and a C++ compiler
+            needed on a processor. A training that goes on after a kill is then the same up to rounding.
+        processes: Processes that share each batch, one a device where there are several.
+        fsdp: Whether weights, gradients and what the optimiser keeps are shared out among the processes.
+        seed: Of the order of examples, the head's first weights and dropout.
+    """
+
+    length: int = 128
+    epochs: int = 3
+    batch: int = 32
+    rates: tuple[float, ...] = (2e-4,)
+    other_batches: tuple[int, ...] = ()
+    other_epochs: tuple[int, ...] = ()
+    warmup: float = 0.1
+    decay: float = 0.01
+    clip: float = 1.0
+    dropout: float = 0.1
+    patience: int = 2
+    checkpoint: int = 200
+    pooling: str = "auto"
+    frozen: bool = False
+    masked_zero: bool = False
+    sum_of_logs: bool = False
+    precision: str = "auto"
+    cut: str = KEEP
+    head: str = POOLED
+    class_weights: str = EQUAL
+    pointer_epochs: int = 0
+    lora_rank: int = 0
+    lora_alpha: int = 16
+    lora_dropout: float = 0.0
+    weights: str = FLOAT32
+    at_once: int = 0
+    recompute: bool = False
+    compile: bool = False
+    processes: int = 1
+    fsdp: bool = False
+    seed: int = 0
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """Everything that is tried."""
+        return tuple(
+            Setting(rate, batch, epochs)
+            for epochs in (self.epochs, *self.other_epochs)
+            for batch in (self.batch, *self.other_batches)
+            for rate in self.rates
+        )

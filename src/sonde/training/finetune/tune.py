@@ -1,0 +1,477 @@
+"""Fine-tuning of a model: every setting in turn, the best on validation kept and saved."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from sonde.base.errors import InputError, StoreError
+from sonde.base.files import write_atomic
+from sonde.base.fingerprint import derive_seed
+from sonde.models import ModelSpec
+from sonde.models._quiet import quiet
+from sonde.models._saving import save_model
+from sonde.models._weights import device_of
+from sonde.training.finetune import checkpoint
+from sonde.training.finetune.batches import Portions, collate, order
+from sonde.training.finetune.checkpoint import Epoch, TrainingState, best_of
+from sonde.training.finetune.data import Data, Encoded, TextEncoder, read_all, reader_of
+from sonde.training.finetune.distributed import (
+    add_up,
+    companions,
+    device_for,
+    is_first,
+    is_sharded,
+    own_part,
+    shard,
+    wait,
+    world,
+)
+from sonde.training.finetune.model import (
+    HeadedModel,
+    LoadedBody,
+    OwnBody,
+    headed,
+    load_for_training,
+    merge_lora,
+    save_own,
+    summaries,
+)
+from sonde.training.finetune.pointing import Pointing, pointing
+from sonde.training.finetune.predict import Answers, answer
+from sonde.training.finetune.recipe import KEEP, FineTuning, Setting
+from sonde.training.finetune.saved import Facts, write_head
+from sonde.training.precision import compile_body, in_bfloat16
+
+CHECKPOINT, BEST = "checkpoint.pt", "best.safetensors"
+
+
+OnStep = Callable[[int], None]
+
+
+def rate_factor(step: int, steps: int, warmup: float) -> float:
+    """The rate of an update (from 0) as a share of its peak: up in a line, then down to 0 in a line."""
+    rising = max(1, round(warmup * steps))
+    if step < rising:
+        return (step + 1) / rising
+    return max(0.0, (steps - step) / max(1, steps - rising))
+
+
+def fit(
+    model: HeadedModel,
+    train: Sequence[Encoded],
+    valid: Sequence[Encoded],
+    recipe: FineTuning,
+    *,
+    rate: float,
+    pad: int,
+    folder: Path,
+    portions: Portions,
+    on_step: OnStep | None = None,
+) -> TrainingState:
+    """Train, or go on where an earlier call was killed, and leave the weights of the best epoch.
+
+    The order of the examples follows from seed and epoch, and a checkpoint holds weights, optimiser, random
+    numbers and place, so that a killed training ends with the weights of an undisturbed one (one thread, same
+    machine). The rate follows from the number of the update.
+
+    Args:
+        model: A body with its head; trained in place.
+        train: What is trained on.
+        valid: What epochs are chosen on.
+        recipe: How.
+        rate: Peak learning rate.
+        pad: Subword of padding.
+        folder: Where checkpoints and the best weights go.
+        portions: How much is read at once.
+        on_step: Is told the number of every update done.
+
+    Raises:
+        StoreError: A checkpoint could not be written.
+        InputError: The checkpoint found is of another architecture, or one example does not fit into memory.
+    """
+    optimiser = _optimiser(model, rate, recipe)
+    steps = recipe.epochs * len(order(train, recipe.batch, recipe.seed, 0))
+    device = next(model.parameters()).device
+    with _random(derive_seed("train", recipe.seed, rate)):
+        course = checkpoint.read(folder / CHECKPOINT, model, optimiser)
+        while not _done(course, recipe):
+            batches = order(train, recipe.batch, recipe.seed, course.epoch)
+            model.train()
+            # Summed where it is computed: to ask for each loss would have an accelerator wait for us.
+            total = torch.tensor(course.total, dtype=torch.float64, device=device)
+            for rows in batches[course.position :]:
+                for group in optimiser.param_groups:
+                    group["lr"] = rate * rate_factor(course.step, steps, recipe.warmup)
+                total += _update(model, rows, train, pad, optimiser, recipe, portions)
+                course.position += 1
+                course.step += 1
+                if course.step % recipe.checkpoint == 0 and course.position < len(batches):
+                    course.total = float(total)
+                    checkpoint.write(folder / CHECKPOINT, course, model, optimiser)
+                if on_step is not None:
+                    on_step(course.step)
+            seen = answer(model, valid, pad, portions)
+            course.epoch, course.position = course.epoch + 1, 0
+            course.history.append(Epoch(course.epoch, float(total) / len(train), seen.share, seen.loss))
+            course.total = 0.0
+            if course.best is course.history[-1]:
+                checkpoint.write_weights(folder / BEST, model)
+            checkpoint.write(folder / CHECKPOINT, course, model, optimiser)
+            wait()
+    return course
+
+
+def _done(course: TrainingState, recipe: FineTuning) -> bool:
+    best = course.best
+    return course.epoch >= recipe.epochs or (
+        best is not None and course.epoch - best.epoch >= recipe.patience
+    )
+
+
+def _update(
+    model: HeadedModel,
+    rows: Sequence[int],
+    train: Sequence[Encoded],
+    pad: int,
+    optimiser: torch.optim.Optimizer,
+    recipe: FineTuning,
+    portions: Portions,
+) -> Tensor:
+    """One update; gives the sum of the losses of its examples before it.
+
+    A batch that does not fit into memory is read in portions, whose gradients add up to those of the whole.
+    """
+    device = next(model.parameters()).device
+    before = checkpoint.random_state()
+    sharded = is_sharded(model)
+    # Where gradients are averaged over the processes, and have to be added up.
+    share = (world() if sharded else 1) / len(rows)
+
+    def gradients(some: Sequence[int], counts: float = 1.0) -> Tensor:
+        batch = collate(some, train, pad, device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=in_bfloat16(recipe.precision, device)):
+            loss = model.head.loss(model(batch), batch)
+        (loss * (len(some) * share * counts)).backward()
+        return loss.detach().double() * (len(some) * counts)
+
+    def again() -> None:
+        optimiser.zero_grad(set_to_none=True)
+        checkpoint.set_random_state(before)
+
+    own = own_part(rows)
+    losses = [loss for _, loss in portions.done(own, train, gradients, again)] if len(own) else []
+    if sharded:
+        # A layer is put together by all processes at once, so each has to read as often as the others.
+        most = portions.number(-(-len(rows) // world()))
+        losses += [gradients(rows[:1], 0.0) for _ in range(most - len(losses))]
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    for loss in losses:
+        total += loss
+    total = add_up(model, total, gradients=not sharded)
+    nn.utils.clip_grad_norm_([one for one in model.parameters() if one.requires_grad], recipe.clip)
+    optimiser.step()
+    optimiser.zero_grad(set_to_none=True)
+    return total
+
+
+def _optimiser(model: HeadedModel, rate: float, recipe: FineTuning) -> torch.optim.Optimizer:
+    moved = [one for one in model.parameters() if one.requires_grad]
+    groups = [
+        {"params": [one for one in moved if one.ndim > 1], "weight_decay": recipe.decay},
+        {"params": [one for one in moved if one.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW([group for group in groups if group["params"]], lr=rate)
+
+
+@contextmanager
+def _random(seed: int) -> Generator[None]:
+    """A source of random numbers of one's own, whatever was drawn before, and as it was afterwards."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed % 2**63)
+        yield
+
+
+MODEL = "model"
+"""Folder of the trained model below that of the training: transformers reads it like any other."""
+
+
+_COURSE = "course.json"
+
+
+_POINTER = "pointer"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tuned:
+    """A model after training.
+
+    Attributes:
+        setting: The setting that was best on validation.
+        epoch: The epoch whose weights were kept, from 1.
+        courses: What was seen of every epoch, by setting.
+        valid: What is answered to the validation examples.
+        test: What is answered to the test examples.
+        halved: How often a batch, or a part of one, did not fit into memory and was read as two.
+        head: Name of the class of what stands on the body.
+        folder: The trained model: ``model.safetensors`` is read by every lens, ``head.safetensors`` and
+            ``head.json`` hold what was trained on top. A classifier of transformers is one file.
+    """
+
+    setting: Setting
+    epoch: int
+    courses: dict[Setting, list[Epoch]]
+    valid: Answers
+    test: Answers
+    halved: int
+    head: str
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trainee:
+    """What is trained.
+
+    Attributes:
+        model: A body with a fresh head; trained in place.
+        reader: How a text reaches it.
+        save: Writes the trained body, and what it reads with, into a folder.
+        pointer: The same body with a pointer, where it learns to point first.
+        again: The same once more, where the weights of ``model`` are shared out among processes: to be saved.
+    """
+
+    model: HeadedModel
+    reader: TextEncoder
+    save: Callable[[Path], None]
+    pointer: Callable[[], Pointing] | None = None
+    again: Callable[[], Trainee] | None = None
+
+
+def tune(
+    spec: ModelSpec,
+    data: Data,
+    recipe: FineTuning,
+    folder: Path,
+    *,
+    on_step: OnStep | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> Tuned:
+    """Train a model on the examples of a task.
+
+    Args:
+        spec: The model; with ``reinitialise`` its architecture with weights drawn anew.
+        data: The examples.
+        recipe: How.
+        folder: A folder of this training's own. A call after a kill goes on from what is there.
+        on_step: Is told the number of every update done.
+        about: Task, language and base model, which are kept beside the head.
+
+    Raises:
+        UsageError: The limit does not fit the model.
+        InputError: The model or the data cannot be trained on.
+        StoreError: A checkpoint or the model could not be written.
+    """
+    if recipe.processes > 1:
+        with companions(recipe.processes, _tune, spec, data, recipe, folder):
+            return _tune(spec, data, recipe, folder, on_step=on_step, about=about)
+    return _tune(spec, data, recipe, folder, on_step=on_step, about=about)
+
+
+def _tune(
+    spec: ModelSpec,
+    data: Data,
+    recipe: FineTuning,
+    folder: Path,
+    *,
+    rank: int = 0,
+    on_step: OnStep | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> Tuned:
+    """What each of the processes does; see `tune`."""
+    device = device_for(spec.device, rank, recipe.processes)
+    trainee = _trainee(dataclasses.replace(spec, device="cpu" if recipe.fsdp else device), data, recipe)
+    if recipe.fsdp:
+        # Read where there is room for all of it; each process keeps its part.
+        shard(trainee.model, device_of(dataclasses.replace(spec, device=device)), "answers")
+        again = partial(_trainee, dataclasses.replace(spec, device="cpu"), data, recipe)
+        trainee = dataclasses.replace(trainee, again=again)
+    return train(trainee, data, recipe, folder, on_step=on_step, about=about)
+
+
+def _trainee(spec: ModelSpec, data: Data, recipe: FineTuning) -> Trainee:
+    """A model that is loaded, with a fresh head."""
+    loaded = load_for_training(spec, recipe.weights)
+    model = headed(loaded, data, recipe)
+
+    def save(target: Path) -> None:
+        merge_lora(model.body)
+        if isinstance(model.body, OwnBody):
+            save_own(model.body.inner, loaded, target)
+        else:
+            save_model(loaded, target)
+        loaded.tokenizer.save_pretrained(target)
+
+    reader = reader_of(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
+    pointer = None
+    if recipe.pointer_epochs:
+        whole, _ = summaries(loaded)
+        body = LoadedBody(loaded)
+        if recipe.compile:
+            compile_body(body.inner)
+        pointer = partial(pointing, body, data, recipe, loaded.capabilities.d_model, whole)
+    return Trainee(model, reader, save, pointer)
+
+
+def train(
+    trainee: Trainee,
+    data: Data,
+    recipe: FineTuning,
+    folder: Path,
+    *,
+    on_step: OnStep | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> Tuned:
+    """Train with every setting of a recipe, and keep and save the best on validation; see `tune`."""
+    model, reader, pad = trainee.model, trainee.reader, trainee.reader.pad
+    splits = [
+        read_all(some, reader, recipe.length, recipe.cut) for some in (data.train, data.valid, data.test)
+    ]
+    fitted, chosen_on = (
+        _usable(some, name, recipe) for some, name in zip(splits[:2], ("training", "validation"), strict=True)
+    )
+    portions = Portions(next(model.parameters()).device, folder, recipe.at_once, fixed=recipe.fsdp)
+    if trainee.pointer is not None:
+        _point(trainee.pointer(), reader, recipe, folder / _POINTER, portions)
+    # Fresh weights for each setting come from here; a second load would draw or read the same.
+    start = {name: weight.detach().clone() for name, weight in checkpoint.moving(model).items()}
+    courses: dict[Setting, list[Epoch]] = {}
+    best = recipe.settings[0]
+    for setting in recipe.settings:
+        own = _setting_folder(folder, recipe, setting)
+        found = _finished(own)
+        if found is None:
+            checkpoint.put_back(model, start)
+            one = dataclasses.replace(recipe, batch=setting.batch, epochs=setting.epochs)
+            rate = setting.rate
+            course = fit(
+                model,
+                fitted,
+                chosen_on,
+                one,
+                rate=rate,
+                pad=pad,
+                folder=own,
+                portions=portions,
+                on_step=on_step,
+            )
+            found = course.history
+        if is_first():
+            write_atomic(own / _COURSE, json.dumps([asdict(epoch) for epoch in found]))
+            (own / CHECKPOINT).unlink(missing_ok=True)
+        courses[setting] = found
+        # Of equals the first setting; weights are kept of the best so far alone.
+        last, best = best, max(courses, key=lambda one: best_of(courses[one]).merit)
+        for other in {last, setting} - {best} if is_first() else ():
+            (_setting_folder(folder, recipe, other) / BEST).unlink(missing_ok=True)
+    checkpoint.read_weights(_setting_folder(folder, recipe, best) / BEST, model)
+    answers = [answer(model, some, pad, portions) for some in splits[1:]]
+    head, pair = type(model.head).__name__, data.train[0].second is not None
+    if is_first():
+        if trainee.again is not None:
+            trainee = trainee.again()
+            checkpoint.read_weights(_setting_folder(folder, recipe, best) / BEST, trainee.model)
+        _save(trainee, Facts(head, data.classes, recipe, pair, about or {}), folder / MODEL)
+    epoch = best_of(courses[best]).epoch
+    return Tuned(best, epoch, courses, answers[0], answers[1], portions.halved, head, folder / MODEL)
+
+
+def _point(
+    pointing: Pointing, reader: TextEncoder, recipe: FineTuning, folder: Path, portions: Portions
+) -> None:
+    """Have a body learn to point, at the first of the rates, and leave it as it was after the best epoch."""
+    train, valid = (
+        [
+            one
+            for one in read_all(some, reader, recipe.length, recipe.cut)
+            # A pair of which the limit has lost a part teaches nothing.
+            if one.reached is not False
+        ]
+        for some in (pointing.train, pointing.valid)
+    )
+    if _finished(folder) is None:
+        one = dataclasses.replace(recipe, epochs=recipe.pointer_epochs)
+        course = fit(
+            pointing.model,
+            train,
+            valid,
+            one,
+            rate=recipe.rates[0],
+            pad=reader.pad,
+            folder=folder,
+            portions=portions,
+        )
+        if is_first():
+            write_atomic(folder / _COURSE, json.dumps([asdict(epoch) for epoch in course.history]))
+            (folder / CHECKPOINT).unlink(missing_ok=True)
+    checkpoint.read_weights(folder / BEST, pointing.model)
+
+
+def _usable(encoded: Sequence[Encoded], name: str, recipe: FineTuning) -> Sequence[Encoded]:
+    """What is learned from or chosen on: no example whose label rests on something that is not read."""
+    if recipe.cut == KEEP:
+        return encoded
+    kept = [one for one in encoded if one.reached is not False]
+    if not kept:
+        raise InputError(
+            f"none of the {len(encoded)} {name} examples shows within {recipe.length} subwords what its "
+            "label rests on; raise finetune.length, or set finetune.cut to window"
+        )
+    return kept
+
+
+def _setting_folder(folder: Path, recipe: FineTuning, setting: Setting) -> Path:
+    return folder / f"setting-{recipe.settings.index(setting)}"
+
+
+def _finished(folder: Path) -> list[Epoch] | None:
+    path = folder / _COURSE
+    if not path.is_file():
+        return None
+    return [Epoch(**epoch) for epoch in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def _save(trainee: Trainee, facts: Facts, folder: Path) -> None:
+    """Write the trained body with its head and recipe, all at once."""
+
+    def write(temporary: Path) -> None:
+        temporary.mkdir(parents=True, exist_ok=True)
+        with quiet():
+            trainee.save(temporary)
+        write_head(trainee.model.head, facts, temporary)
+
+    _replace_folder(folder, write)
+
+
+def _replace_folder(folder: Path, write: Callable[[Path], None]) -> None:
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    try:
+        write(temporary)
+        if folder.exists():
+            shutil.rmtree(folder)
+        temporary.replace(folder)
+    except (OSError, RuntimeError, SafetensorError) as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        reason = " ".join(str(error).split())[:200]
+        raise StoreError(f"cannot write {folder}: {reason}; free space and run again") from error

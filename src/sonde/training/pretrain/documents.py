@@ -1,0 +1,347 @@
+"""Which files a model is trained on: a broad sample, permissive, parsed, clear of what is held out."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float, Int
+from scipy.sparse import csr_matrix
+
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import hash_text, unit_hash
+from sonde.corpora import (
+    Intake,
+    NearDuplicateIndex,
+    SourceFile,
+    duplicate_tokens,
+    item_id,
+    read_files,
+    reserved,
+)
+from sonde.corpora._items import items_of
+from sonde.languages import LANGUAGES
+from sonde.training.pretrain.recipe import CorpusConfig, DataConfig
+
+MIN_TOKENS = 20
+"""Functions with fewer distinct identifiers and literals do not condemn a file: accessors and the like are
+written alike by everyone. Where such a one does recur, its item id tells, and it is flagged as seen."""
+
+
+_LONGEST_LINE = 1_000
+
+
+_MOST_DIGITS = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file to train on.
+
+    Attributes:
+        corpus: The corpus as named in the recipe.
+        file: The file itself.
+        item_ids: Ids of the file and of each of its functions.
+    """
+
+    corpus: str
+    file: SourceFile
+    item_ids: tuple[str, ...]
+
+
+def permitted(licence: str, licences: tuple[str, ...]) -> bool:
+    """Whether every part of a licence expression is one of the licences, or offers one as an alternative.
+
+    >>> permitted("BSD-3-Clause AND (MIT OR GPL-2.0)", ("BSD", "MIT")), permitted("LGPL-3.0", ("GPL",))
+    (True, False)
+    """
+    if not licences:
+        return True
+    words = [re.compile(rf"(?<![\w]){re.escape(name)}(?!\w)", re.IGNORECASE) for name in licences]
+    return bool(licence) and all(
+        any(word.search(choice) for choice in re.split(r"\bOR\b|/", part) for word in words)
+        for part in re.split(r"\bAND\b", licence)
+    )
+
+
+def looks_written(text: str) -> bool:
+    """Whether a person may have written a text: no endless lines, not mostly numbers, no NUL."""
+    digits = sum(map(text.count, "0123456789"))
+    return (
+        "\0" not in text
+        and digits <= _MOST_DIGITS * len(text)
+        and max(map(len, text.splitlines()), default=0) <= _LONGEST_LINE
+    )
+
+
+class HeldOut:
+    """What must not be trained on, and whether a file repeats any of it.
+
+    Args:
+        files: Held-out files: the text of each and those of its functions; the same may come often.
+    """
+
+    def __init__(self, files: Iterator[tuple[str, list[str]]]) -> None:
+        self._index = NearDuplicateIndex()
+        self._files: set[str] = set()
+        exact: set[str] = set()
+        for file, functions in files:
+            self._files.add(hash_text(file))
+            for text in functions:
+                key = hash_text(text)
+                if key not in exact:
+                    exact.add(key)
+                    bag = duplicate_tokens(text)
+                    if len(bag) >= MIN_TOKENS:
+                        self._index.add(key, bag)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def repeated_in(self, file: str, functions: list[str]) -> bool:
+        """Whether a file is a held-out one, or a function of it is a held-out one or nearly so.
+
+        A file whose functions are all short, as vendored declarations of types, is told by its whole text.
+        """
+        if hash_text(file) in self._files:
+            return True
+        for text in functions:
+            bag = duplicate_tokens(text)
+            if len(bag) >= MIN_TOKENS and self._index.find(bag) is not None:
+                return True
+        return False
+
+
+def held_out_files(data: DataConfig, intake: Intake) -> Iterator[tuple[str, list[str]]]:
+    """Every file, with its functions, of the held-out corpora and the reserved names of the training ones."""
+    languages = tuple(sorted({corpus.language for corpus in data.corpora}))
+    for name in data.held_out:
+        for file in read_files(name, languages, intake):
+            yield file.text, list(_functions(file, intake))
+    for name, language in dict.fromkeys((corpus.name, corpus.language) for corpus in data.corpora):
+        for file in read_files(name, (language,), intake):
+            if reserved(file.cluster):
+                yield file.text, list(_functions(file, intake))
+
+
+def reserved_files(data: DataConfig, language: str) -> Iterator[SourceFile]:
+    """What the training corpora have of a language under reserved names, as they would be trained on."""
+    for corpus in data.corpora:
+        if corpus.language == language:
+            for file in read_files(corpus.name, (language,), Intake(keep_all=True)):
+                if reserved(file.cluster) and not _unwanted(file, corpus, data):
+                    yield file
+
+
+def choose_documents(data: DataConfig, intake: Intake, report: Callable[[str], None]) -> Iterator[Document]:
+    """Yield the documents to train on, in an order by hash that mixes corpora by their shares.
+
+    A larger ``data.bytes`` only extends what a smaller one yields.
+
+    Args:
+        data: The data of a recipe.
+        intake: Counts what is left out and why.
+        report: Receives one line a stage.
+
+    Raises:
+        InputError: Nothing is left to train on.
+    """
+    held_out = HeldOut(held_out_files(data, intake))
+    report(f"held out: {len(held_out):,} distinct functions of {MIN_TOKENS} or more distinct tokens")
+    streams = [_stream(corpus, data, held_out, intake) for corpus in data.corpora]
+    queue = [(0.0, place) for place in range(len(streams))]
+    taken: set[str] = set()
+    total = 0
+    while queue and total < data.bytes:
+        used, place = heapq.heappop(queue)
+        document = next(streams[place], None)
+        if document is None:
+            continue
+        if document.item_ids[0] not in taken:
+            taken.add(document.item_ids[0])
+            size = len(document.file.text.encode("utf-8", "surrogatepass"))
+            total += size
+            used += size / data.corpora[place].share
+            yield document
+        else:
+            intake.note("repeated file", document.file.path)
+        heapq.heappush(queue, (used, place))
+    if not taken:
+        raise InputError(f"no file left to train on: {dict(intake.counts)}; relax the recipe's [data]")
+
+
+def _stream(corpus: CorpusConfig, data: DataConfig, held_out: HeldOut, intake: Intake) -> Iterator[Document]:
+    """The documents of one corpus, in order by hash; the costly checks come last and only as far as asked."""
+    files: list[tuple[float, str, SourceFile]] = []
+    for file in read_files(corpus.name, (corpus.language,), intake):
+        reason = _cheap_objection(file, corpus, data)
+        if reason:
+            intake.note(reason, file.path)
+        else:
+            files.append((unit_hash("document", corpus.name, file.path), file.path, file))
+    used: Counter[str] = Counter()
+    for _, _, file in sorted(files, key=lambda entry: entry[:2]):
+        size = len(file.text.encode("utf-8", "surrogatepass"))
+        if used[file.cluster] + size > corpus.cluster_bytes:
+            intake.note("cluster full", file.path)
+        elif LANGUAGES.load(file.language).parse(file.text).has_error:
+            intake.note("does not parse", file.path)
+        else:
+            functions = list(_functions(file, intake))
+            if held_out.repeated_in(file.text, functions):
+                intake.note("near-copy of held-out code", file.path)
+                continue
+            used[file.cluster] += size
+            ids = (
+                item_id(file.text, file.language, "file"),
+                *(item_id(f, file.language, "function") for f in functions),
+            )
+            yield Document(corpus.name, file, ids)
+
+
+def _functions(file: SourceFile, intake: Intake) -> Iterator[str]:
+    return (item.text for item in items_of(file, "function", intake))
+
+
+def _cheap_objection(file: SourceFile, corpus: CorpusConfig, data: DataConfig) -> str:
+    return "reserved name" if reserved(file.cluster) else _unwanted(file, corpus, data)
+
+
+def _unwanted(file: SourceFile, corpus: CorpusConfig, data: DataConfig) -> str:
+    if file.cluster in corpus.exclude:
+        return "excluded by the recipe"
+    if not permitted(file.licence, corpus.licences):
+        return "licence"
+    if not data.min_chars <= len(file.text) <= data.max_chars:
+        return "length"
+    if not looks_written(file.text):
+        return "generated"
+    return ""
+
+
+THRESHOLD = 0.5
+"""Jaccard similarity of two functions' identifiers and literals, as sets, above which one is named."""
+
+
+_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copies:
+    """A training file with functions that are near a held-out one.
+
+    Attributes:
+        path: The training file.
+        distribution: Where it is from.
+        version: Of the distribution.
+        source: The held-out file with the nearest function.
+        functions: How many of its functions are near one; a file that is a held-out one as a whole may have
+            none that are long enough.
+        similarity: The highest Jaccard similarity.
+    """
+
+    path: str
+    distribution: str
+    version: str
+    source: str
+    functions: int
+    similarity: float
+
+
+def near_copies(files: pl.DataFrame, held_out: Sequence[str]) -> tuple[Copies, ...]:
+    """The training files that hold functions near one of the held-out corpora, most functions first.
+
+    Args:
+        files: The training files, from `sonde.training.pretrain.export.manifest`; those that the corpora no
+        longer
+            have as they were are passed over.
+        held_out: Names of the held-out corpora.
+    """
+    read = files.filter("seen_in_training")
+    languages = tuple(sorted(read["language"].unique()))
+    texts = [file for name in held_out for file in read_files(name, languages, Intake(keep_all=True))]
+    known = _read_functions(iter(texts))
+    if not known:
+        return ()
+    languages = tuple(sorted({one.language for one in known}))
+    rows = {(row["corpus"], row["path"]): row for row in read.iter_rows(named=True)}
+    held_by_hash = {hash_text(file.text): file.path for file in texts if file.text.strip()}
+    found: dict[str, list[tuple[float, str]]] = {}
+    whole = {row["path"]: held_by_hash[row["hash"]] for row in rows.values() if row["hash"] in held_by_hash}
+    trained = _read_functions(
+        file
+        for name in sorted(read["corpus"].unique())
+        for file in read_files(name, languages, Intake(keep_all=True))
+        if (row := rows.get((name, file.path))) is not None and row["hash"] == hash_text(file.text)
+    )
+    if trained:
+        similarity, nearest = _closest([one.tokens for one in trained], [one.tokens for one in known])
+        for one, value, place in zip(trained, similarity.tolist(), nearest.tolist(), strict=True):
+            if value > THRESHOLD:
+                found.setdefault(one.path, []).append((value, known[place].path))
+    by_path = {row["path"]: row for row in rows.values()}
+    paths = [*found, *(path for path in whole if path not in found)]
+    copies = [_copies(by_path[path], found.get(path, []), whole.get(path)) for path in paths]
+    return tuple(sorted(copies, key=lambda one: (-one.functions, -one.similarity, one.path)))
+
+
+def _copies(row: dict[str, Any], pairs: list[tuple[float, str]], whole: str | None) -> Copies:
+    similarity, source = max(pairs) if whole is None else (1.0, whole)
+    return Copies(
+        path=row["path"],
+        distribution=row["distribution"],
+        version=row["version"],
+        source=source,
+        functions=len(pairs),
+        similarity=similarity,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    path: str
+    language: str
+    tokens: frozenset[str]
+
+
+def _read_functions(files: Iterator[SourceFile]) -> list[_Function]:
+    found: list[_Function] = []
+    for file in files:
+        for item in items_of(file, "function", Intake()):
+            tokens = frozenset(duplicate_tokens(item.text))
+            if len(tokens) >= MIN_TOKENS:
+                found.append(_Function(file.path, file.language, tokens))
+    return found
+
+
+def _closest(
+    ours: list[frozenset[str]], theirs: list[frozenset[str]]
+) -> tuple[Float[np.ndarray, " function"], Int[np.ndarray, " function"]]:
+    """The highest Jaccard similarity of each of our sets to one of theirs, and to which."""
+    numbers: dict[str, int] = {}
+    one, other = _indicator(ours, numbers), _indicator(theirs, numbers)
+    width = len(numbers)
+    one.resize((len(ours), width))
+    other.resize((len(theirs), width))
+    sizes, other_sizes = (np.array([len(part) for part in parts]) for parts in (ours, theirs))
+    best: list[Float[np.ndarray, " function"]] = []
+    where: list[Int[np.ndarray, " function"]] = []
+    for start in range(0, len(ours), _AT_ONCE):
+        shared = (one[start : start + _AT_ONCE] @ other.T).toarray()
+        jaccard = shared / (sizes[start : start + _AT_ONCE, None] + other_sizes[None] - shared)
+        best.append(jaccard.max(axis=1))
+        where.append(jaccard.argmax(axis=1))
+    return np.concatenate(best), np.concatenate(where)
+
+
+def _indicator(sets: list[frozenset[str]], numbers: dict[str, int]) -> Any:
+    rows = np.repeat(np.arange(len(sets)), [len(part) for part in sets])
+    columns = np.array([numbers.setdefault(token, len(numbers)) for part in sets for token in sorted(part)])
+    values = np.ones(len(rows), np.float32)
+    return csr_matrix((values, (rows, columns)), shape=(len(sets), len(numbers)))

@@ -1,0 +1,428 @@
+"""What a model has learned, in figures that can be compared: bits per byte, and hidden subwords guessed."""
+
+from __future__ import annotations
+
+import dataclasses
+import lzma
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from tokenizers import Tokenizer
+from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedModel
+
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import derive_seed, unit_hash
+from sonde.corpora import Intake, SourceFile, read_files
+from sonde.corpora._ngram import NGram
+from sonde.languages import facet_of
+from sonde.languages._program import Program
+from sonde.training.pretrain.blocks import DocumentLines, SentencePair, all_pairs, framed
+from sonde.training.pretrain.objectives import hide
+from sonde.training.pretrain.packing import break_offsets, edges_of, encode_document
+from sonde.training.pretrain.recipe import Recipe
+from sonde.training.pretrain.vocabulary import BOS, EOS, MASK, SPECIALS
+
+MASKED_SHARE = 0.15
+
+
+_AT_ONCE = 8
+
+
+_TABLE_DIGITS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compression:
+    """Bits per byte of the same files by three models.
+
+    Attributes:
+        of: Which files.
+        files: Their number.
+        bytes: Their size.
+        nats_per_subword: Of the decoder.
+        model: Bits per byte of the decoder.
+        xz: Of ``xz -9e`` over the files in one stream.
+        ngram: Of an interpolated Kneser-Ney model of the same subwords of the training data.
+    """
+
+    of: str
+    files: int
+    bytes: int
+    nats_per_subword: float
+    model: float
+    xz: float
+    ngram: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guesses:
+    """How well an encoder tells hidden subwords.
+
+    Attributes:
+        of: Of which files.
+        bytes: Their size.
+        asked: How many were hidden.
+        top1: Share guessed right.
+        nats: Mean nats of a hidden subword.
+        majority_top1: Share that is the most frequent subword of the training data.
+        unigram_nats: Mean nats by frequency in the training data.
+    """
+
+    of: str
+    bytes: int
+    asked: int
+    top1: float
+    nats: float
+    majority_top1: float
+    unigram_nats: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextSentence:
+    """How well an encoder tells whether a sentence follows another.
+
+    Attributes:
+        accuracy: Share of pairs told right.
+        majority: Share of the more frequent answer.
+        pairs: Their number.
+    """
+
+    accuracy: float
+    majority: float
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The figures of one model.
+
+    Attributes:
+        corpus: What was read.
+        files: Number of files.
+        bytes: Their size.
+        subwords: Their number of subwords.
+        compression: Of a decoder: over all files, and over those that are no tables.
+        guesses: Of an encoder, over the same.
+        next_sentence: Of an encoder that was trained on pairs.
+        language: The public name of the language that was read; empty where the figures do not say it.
+        languages: The same for each language of the training data, over the names that are reserved there.
+    """
+
+    corpus: str
+    files: int
+    bytes: int
+    subwords: int
+    compression: tuple[Compression, ...] = ()
+    guesses: tuple[Guesses, ...] = ()
+    next_sentence: NextSentence | None = None
+    language: str = ""
+    languages: tuple[Figures, ...] = ()
+
+
+def is_table(text: str) -> bool:
+    """Whether a file is rather a table than code: more than a tenth of its characters are digits.
+
+    In the standard library these are the maps of character codes in ``encodings``.
+    """
+    return sum(map(text.count, "0123456789")) > _TABLE_DIGITS * len(text)
+
+
+def sample_files(corpus: str, language: str, size: int) -> list[SourceFile]:
+    """Files of a corpus in an order by hash, until they hold ``size`` bytes.
+
+    A larger size contains a smaller one.
+
+    Raises:
+        InputError: The corpus holds no file of the language.
+    """
+    chosen = first_files(read_files(corpus, (language,), Intake(keep_all=True)), size)
+    if not chosen:
+        raise InputError(f"corpus {corpus!r} holds no {language} file to evaluate on")
+    return chosen
+
+
+def first_files(files: Iterable[SourceFile], size: int) -> list[SourceFile]:
+    """Files that are not blank in an order by hash, until they hold ``size`` bytes."""
+    chosen: list[SourceFile] = []
+    for file in sorted(files, key=lambda file: (unit_hash("evaluate", file.path), file.path)):
+        if size <= 0:
+            break
+        if file.text.strip():
+            chosen.append(file)
+            size -= len(_raw(file.text))
+    return chosen
+
+
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def xz_bits_per_byte(texts: Iterable[str]) -> float:
+    """Bits per byte of ``xz -9e`` over all texts in one stream."""
+    raw = b"".join(map(_raw, texts))
+    return 8 * len(lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME)) / len(raw)
+
+
+def windows(length: int, context: int, stride: int) -> Iterator[tuple[int, int, int]]:
+    """Overlapping windows in which every position from 1 on is predicted exactly once.
+
+    Args:
+        length: Number of positions, the opening piece at 0 included.
+        context: Positions of a window.
+        stride: By how much a window moves on; the rest of it is context.
+
+    Yields:
+        First position, end (exclusive), and first position to score.
+    """
+    scored, start = 1, 0
+    while scored < length:
+        end = min(start + context, length)
+        yield start, end, scored
+        scored, start = end, start + stride
+
+
+@torch.no_grad()
+def document_nats(
+    model: PreTrainedModel, documents: list[Int[np.ndarray, " token"]], context: int
+) -> list[Float[np.ndarray, " token"]]:
+    """Nats of every subword of each document but the first.
+
+    Each has at least half a context before it, where there is so much.
+
+    Args:
+        model: A causal language model.
+        documents: Subwords with the opening piece.
+        context: Positions that the model may see at once.
+    """
+    nats = [np.zeros(len(document)) for document in documents]
+    places = [
+        (index, *window)
+        for index, document in enumerate(documents)
+        for window in windows(len(document), context, context // 2)
+    ]
+    # Windows of one length go together, so that nothing is padded.
+    places.sort(key=lambda place: place[2] - place[1])
+    for batch in _even(places):
+        block = np.stack([documents[index][start:end] for index, start, end, _ in batch]).astype(np.int64)
+        tokens = torch.from_numpy(block).to(model.device)
+        states = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
+        projection = model.get_output_embeddings()
+        assert projection is not None
+        for row, (index, start, end, scored) in enumerate(batch):
+            logits = projection(states[row, scored - start - 1 : -1]).float()
+            gold = tokens[row, scored - start :, None]
+            loss = logits.logsumexp(-1) - logits.gather(-1, gold).squeeze(-1)
+            nats[index][scored:end] = loss.cpu().numpy()
+    return [values[1:] for values in nats]
+
+
+def _even(places: list[tuple[int, int, int, int]]) -> Iterator[list[tuple[int, int, int, int]]]:
+    for _, same in groupby(places, key=lambda place: place[2] - place[1]):
+        alike = list(same)
+        yield from (alike[start : start + _AT_ONCE] for start in range(0, len(alike), _AT_ONCE))
+
+
+def evaluate_decoder(
+    model: PreTrainedModel,
+    vocabulary: Tokenizer,
+    files: list[SourceFile],
+    *,
+    corpus: str,
+    context: int,
+    ngram: NGram,
+) -> Figures:
+    """Bits per byte of a decoder, of ``xz`` and of an n-gram model on the same files.
+
+    The bytes of all files are the denominator of each; the opening piece is given, the end of a file not
+    predicted.
+    """
+    documents = [tokens[:-1] for tokens in encode_document(vocabulary, [file.text for file in files])]
+    read = [
+        (file.text, float(nats.sum()), float(ngram.nats(document)[1:].sum()), len(nats))
+        for file, document, nats in zip(
+            files, documents, document_nats(model, documents, context), strict=True
+        )
+    ]
+    groups = _groups([file.text for file in files])
+    return Figures(
+        corpus=corpus,
+        files=len(files),
+        bytes=sum(len(_raw(file.text)) for file in files),
+        subwords=sum(entry[3] for entry in read),
+        compression=tuple(_compression(of, [read[one] for one in held]) for of, held in groups.items()),
+    )
+
+
+def _groups(texts: list[str]) -> dict[str, list[int]]:
+    """All files, and apart those that are no tables where only some are; by number."""
+    code = [number for number, text in enumerate(texts) if not is_table(text)]
+    groups = {"all files": list(range(len(texts)))}
+    if 0 < len(code) < len(texts):
+        groups["code (files of at most a tenth digits)"] = code
+    return groups
+
+
+def _compression(of: str, read: list[tuple[str, float, float, int]]) -> Compression:
+    size = sum(len(_raw(text)) for text, *_ in read)
+    nats, counted = sum(entry[1] for entry in read), sum(entry[2] for entry in read)
+    return Compression(
+        of=of,
+        files=len(read),
+        bytes=size,
+        nats_per_subword=nats / sum(entry[3] for entry in read),
+        model=nats / math.log(2) / size,
+        xz=xz_bits_per_byte(text for text, *_ in read),
+        ngram=counted / math.log(2) / size,
+    )
+
+
+@torch.no_grad()
+def evaluate_encoder(
+    model: PreTrainedModel,
+    vocabulary: Tokenizer,
+    files: list[SourceFile],
+    *,
+    corpus: str,
+    context: int,
+    frequencies: Int[np.ndarray, " vocab"],
+) -> Figures:
+    """How often a masked subword is guessed right, beside the most frequent one and the unigram distribution.
+
+    15 % of the subwords are masked (all by the mask piece), in pieces of one context that do not overlap.
+
+    Args:
+        model: A masked language model.
+        vocabulary: Its subwords.
+        files: What to read.
+        corpus: Its name.
+        context: Positions that the model may see at once.
+        frequencies: Counts of the subwords in the training data.
+    """
+    texts = [file.text for file in files]
+    documents = [tokens[1:-1] for tokens in encode_document(vocabulary, texts)]
+    bos, eos, mask = (SPECIALS.index(piece) for piece in (BOS, EOS, MASK))
+    # Of each file: how many are asked for, told right, right by majority; nats, and nats by frequency.
+    sums = np.zeros((len(documents), 5))
+    majority = int(frequencies.argmax())
+    unigram = -np.log((frequencies + 1) / (frequencies.sum() + len(frequencies)))
+    for number, document in enumerate(documents):
+        generator = torch.Generator().manual_seed(derive_seed("evaluate", 0, number))
+        for start in range(0, len(document), context - 2):
+            piece = torch.from_numpy(document[start : start + context - 2].astype(np.int64))
+            _, labels = hide(
+                piece,
+                share=MASKED_SHARE,
+                vocabulary=len(frequencies),
+                mask=mask,
+                special=len(SPECIALS),
+                generator=generator,
+            )
+            chosen: Bool[torch.Tensor, " token"] = labels >= 0
+            if not chosen.any():
+                continue
+            shown = torch.where(chosen, torch.full_like(piece, mask), piece)
+            inputs = torch.cat([torch.tensor([bos]), shown, torch.tensor([eos])])[None].to(model.device)
+            logits = model(input_ids=inputs).logits[0, 1:-1][chosen.to(model.device)].float().cpu()
+            gold = piece[chosen]
+            nats = logits.logsumexp(-1) - logits.gather(-1, gold[:, None]).squeeze(-1)
+            sums[number] += (
+                len(gold),
+                int((logits.argmax(-1) == gold).sum()),
+                int((gold == majority).sum()),
+                float(nats.sum()),
+                float(unigram[gold.numpy()].sum()),
+            )
+    return Figures(
+        corpus=corpus,
+        files=len(files),
+        bytes=sum(len(_raw(text)) for text in texts),
+        subwords=sum(map(len, documents)),
+        guesses=tuple(
+            _guesses(of, sum(len(_raw(texts[one])) for one in held), sums[held].sum(axis=0))
+            for of, held in _groups(texts).items()
+        ),
+    )
+
+
+def _guesses(of: str, size: int, sums: Float[np.ndarray, 5]) -> Guesses:
+    asked = max(int(sums[0]), 1)
+    top1, majority, nats, unigram = (sums[1:] / asked).tolist()
+    return Guesses(
+        of=of,
+        bytes=size,
+        asked=int(sums[0]),
+        top1=top1,
+        nats=nats,
+        majority_top1=majority,
+        unigram_nats=unigram,
+    )
+
+
+_MOST = 2_000
+
+
+_PAIRS_AT_ONCE = 16
+
+
+def held_out_pairs(
+    vocabulary: Tokenizer, files: list[SourceFile], recipe: Recipe
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of files as in training, at most 2,000, and the stream that they lie on.
+
+    Raises:
+        InputError: Fewer than two files have logical lines.
+    """
+    streams: list[np.ndarray] = []
+    edges: list[np.ndarray] = []
+    place = 0
+    for file in files:
+        breaks = break_offsets(facet_of(file.language, "program", Program), file.text)
+        if breaks is not None:
+            streams += encode_document(vocabulary, [file.text])
+            edges.append(edges_of(vocabulary, file.text, breaks, place))
+            place += len(streams[-1])
+    lines = DocumentLines(np.concatenate(edges or [[0]]), np.cumsum([0, *map(len, edges)]))
+    once = dataclasses.replace(recipe.pairs, duplicates=1)
+    pairs = all_pairs(lines, recipe.training.block, once, seed=0)
+    chosen = np.random.default_rng(0).permutation(len(pairs))[:_MOST]
+    return pairs[chosen], np.concatenate(streams)
+
+
+@torch.no_grad()
+def evaluate_next(
+    model: PreTrainedModel, vocabulary: Tokenizer, files: list[SourceFile], recipe: Recipe
+) -> NextSentence:
+    """The share of pairs of held-out files that a model tells, beside that of the more frequent answer.
+
+    Args:
+        model: A model with a head for the next sentence.
+        vocabulary: Its subwords.
+        files: What to read.
+        recipe: How pairs are made, and their length.
+
+    Raises:
+        InputError: Fewer than two files have logical lines.
+    """
+    pairs, stream = held_out_pairs(vocabulary, files, recipe)
+    # Of one length together, so that little is padded.
+    lengths = (pairs[:, 1] - pairs[:, 0]) + (pairs[:, 3] - pairs[:, 2])
+    order = np.argsort(lengths, kind="stable")
+    right = 0
+    for start in range(0, len(order), _PAIRS_AT_ONCE):
+        rows = [framed(stream, row) for row in pairs[order[start : start + _PAIRS_AT_ONCE]]]
+        parts = zip(*((tokens, segments, np.ones_like(tokens)) for tokens, segments, _ in rows), strict=True)
+        ids, segments, mask = (
+            pad_sequence(list(map(torch.from_numpy, part)), batch_first=True).to(model.device)
+            for part in parts
+        )
+        output = model(input_ids=ids, token_type_ids=segments, attention_mask=mask)
+        told = output.seq_relationship_logits.argmax(-1).cpu()
+        right += int((told == torch.tensor([answer for _, _, answer in rows])).sum())
+    random = float(pairs[:, SentencePair._fields.index("random")].mean())
+    return NextSentence(accuracy=right / len(pairs), majority=max(random, 1 - random), pairs=len(pairs))

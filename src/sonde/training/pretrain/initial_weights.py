@@ -1,0 +1,204 @@
+"""The model that training begins with: random weights from the seed, or those of a trained model."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForPreTraining,
+    PreTrainedModel,
+)
+
+from sonde.base.errors import InputError, SondeError
+from sonde.models import ModelSpec, load_tokenizer
+from sonde.models._load import _family_of
+from sonde.models._quiet import quiet
+from sonde.training.pretrain.recipe import Recipe
+from sonde.training.pretrain.vocabulary import BOS, EOS, PAD, SPECIALS
+
+_NAMES = ("position", "wpe")
+
+
+def position_tables(model: PreTrainedModel) -> list[nn.Embedding]:
+    """The tables of a model that are looked up by position; none where positions are computed."""
+    return [
+        module
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Embedding) and any(word in name for word in _NAMES)
+    ]
+
+
+def tile(table: Float[Tensor, "rows d_model"], learned: int, wanted: int) -> Float[Tensor, "more d_model"]:
+    """A table of so many positions, those behind the learned ones copies of them.
+
+    Args:
+        table: A learned table; rows before its positions (some architectures keep them for the padding) stay.
+        learned: Its positions.
+        wanted: Positions of the new table, fewer or more.
+    """
+    lead = len(table) - learned
+    places = torch.arange(wanted) % learned
+    return torch.cat([table[:lead], table[lead + places]])
+
+
+def fill_positions(model: PreTrainedModel, context: int, trained: int) -> None:
+    """Fill the positions that training never reached, in place.
+
+    Args:
+        model: A trained model.
+        context: Subwords that it can read.
+        trained: Those that its inputs had.
+    """
+    if trained >= context:
+        return
+    with torch.no_grad():
+        for table in position_tables(model):
+            lead = table.num_embeddings - context
+            table.weight.copy_(tile(table.weight[: lead + trained], trained, context))
+
+
+_CLASSES: dict[str, Any] = {
+    "causal": AutoModelForCausalLM,
+    "masked": AutoModelForMaskedLM,
+    "pairs": AutoModelForPreTraining,
+}
+
+
+_READS = ("attention_mask", "token_type_ids", "next_sentence_label")
+"""What a model has to take to be trained on pairs."""
+
+
+def fresh_model(recipe: Recipe) -> PreTrainedModel:
+    """A model with random weights from the recipe's seed, or with those that the recipe starts from.
+
+    Raises:
+        InputError: transformers knows no such architecture, it has no head for the objective, or the model to
+            start from is of another architecture.
+    """
+    model = _random_model(recipe)
+    if recipe.objective == "pairs" and not _reads_pairs(model):
+        raise InputError(
+            f"model.architecture {recipe.model.architecture!r} has no head for the next sentence; "
+            "take 'bert', or the objective 'masked'"
+        )
+    if recipe.model.start:
+        _take_over(model, recipe)
+    return model
+
+
+def model_class(recipe: Recipe) -> Any:
+    """The class of transformers that picks the model by its configuration."""
+    return _CLASSES[recipe.objective]
+
+
+def check_vocabulary(recipe: Recipe, vocabulary: Tokenizer) -> None:
+    """Hold the vocabulary of the model to start from against the one of the data.
+
+    Raises:
+        InputError: They differ.
+    """
+    if not recipe.model.start:
+        return
+    started = load_tokenizer(ModelSpec(name=recipe.model.start))
+    if json.loads(started.backend_tokenizer.to_str())["model"] != json.loads(vocabulary.to_str())["model"]:
+        raise InputError(
+            f"model.start {recipe.model.start!r} has another vocabulary than the data; give both recipes the "
+            "same [data] and [vocabulary]"
+        )
+
+
+def _random_model(recipe: Recipe) -> PreTrainedModel:
+    config = _config(recipe, recipe.model.context)
+    # Some architectures lose rows of their table of positions to the padding.
+    lost = recipe.model.context - _context(config)
+    if lost > 0 and "max_position_embeddings" not in recipe.model.settings:
+        config = _config(recipe, recipe.model.context + lost)
+    torch.manual_seed(recipe.seed)
+    try:
+        return model_class(recipe).from_config(config, attn_implementation="sdpa", dtype=torch.float32)
+    except ValueError as error:
+        raise InputError(
+            f"model.architecture {recipe.model.architecture!r} cannot be trained as {recipe.objective!r}: "
+            f"{' '.join(str(error).split())[:160]}"
+        ) from error
+
+
+def _config(recipe: Recipe, positions: int) -> Any:
+    model = recipe.model
+    pad, bos, eos = (SPECIALS.index(piece) for piece in (PAD, BOS, EOS))
+    roles = {"cls_token_id": bos, "sep_token_id": eos} if model.role == "encoder" else {}
+    fields = {
+        "vocab_size": recipe.vocabulary.size,
+        "max_position_embeddings": positions,
+        "pad_token_id": pad,
+        "bos_token_id": bos,
+        "eos_token_id": eos,
+        **roles,
+        **model.settings,
+    }
+    try:
+        return AutoConfig.for_model(model.architecture, **fields)
+    except ValueError as error:
+        raise InputError(
+            f"model.architecture {model.architecture!r}: transformers knows no such type"
+        ) from error
+
+
+def _context(config: Any) -> int:
+    """Subwords that a model of this configuration reads at once."""
+    _, family = _family_of(ModelSpec(name=config.model_type), config)
+    return family.capabilities(config).context
+
+
+def _reads_pairs(model: PreTrainedModel) -> bool:
+    takes = inspect.signature(model.forward).parameters
+    return all(name in takes for name in _READS)
+
+
+def _take_over(model: PreTrainedModel, recipe: Recipe) -> None:
+    """Give a fresh model the weights of the one to start from; heads that it lacks stay fresh."""
+    start = recipe.model.start
+    trained, absent = _read_start(recipe)
+    context, before = _context(model.config), _context(trained.config)
+    theirs = {name: weight for name, weight in trained.named_parameters() if name not in absent}
+    tables = {id(table.weight) for table in position_tables(model)}
+    body = f"{model.base_model_prefix}."
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            given = theirs.get(name)
+            if given is not None and id(weight) in tables:
+                given = tile(given, before, context)
+            if given is not None and given.shape == weight.shape:
+                weight.copy_(given)
+            elif given is not None or name.startswith(body):
+                shape = "none" if given is None else tuple(given.shape)
+                raise InputError(
+                    f"model.start {start!r} is of another architecture: {name} is {tuple(weight.shape)} here "
+                    f"and {shape} there; give the recipe its [model]"
+                )
+
+
+def _read_start(recipe: Recipe) -> tuple[PreTrainedModel, frozenset[str]]:
+    """The model to start from, and the weights that its checkpoint lacks."""
+    start = recipe.model.start
+    try:
+        with quiet():
+            trained, report = model_class(recipe).from_pretrained(
+                start, dtype=torch.float32, use_safetensors=True, output_loading_info=True
+            )
+        return trained, frozenset(report["missing_keys"])
+    except (OSError, ValueError, SondeError) as error:
+        known = "" if Path(start).is_dir() else "; no such folder"
+        raise InputError(
+            f"model.start {start!r} cannot be read{known}: {' '.join(str(error).split())[:160]}"
+        ) from error

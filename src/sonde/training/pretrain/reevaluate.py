@@ -1,0 +1,78 @@
+"""Measure a finished model again and write its card anew.
+
+    python -m sonde.training.pretrain.reevaluate FOLDER
+
+Nothing is trained. An encoder's figures are measured from its stored weights; a decoder's stay as they are,
+since the n-gram model beside it needs the training data as they were packed. Which files are near held-out
+code is looked up for both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForMaskedLM
+
+from sonde.models._quiet import quiet
+from sonde.results.columns import scan_files
+from sonde.training.pretrain.documents import near_copies
+from sonde.training.pretrain.evaluate import Compression, Figures, evaluate_encoder, sample_files
+from sonde.training.pretrain.export import write_card
+from sonde.training.pretrain.pretrain import by_language
+from sonde.training.pretrain.recipe import Recipe, read_recipe
+from sonde.training.pretrain.vocabulary import load_vocabulary
+
+
+def remeasure(folder: Path) -> Path:
+    """Write ``figures.json`` and ``README.md`` of a finished model anew.
+
+    Args:
+        folder: The model's, with its recipe, manifest, frequencies and figures.
+
+    Returns:
+        The card.
+
+    Raises:
+        InputError: The recipe or a corpus cannot be used.
+        StoreError: The folder cannot be written.
+    """
+    recipe = read_recipe(folder / "recipe.toml")
+    files = scan_files(folder / "manifest.parquet").collect()
+    held = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
+    figures = _again(recipe, folder, held["figures"])
+    copies = near_copies(files, recipe.data.held_out)
+    return write_card(folder, recipe, files, figures, copies, held["run"])
+
+
+def _again(recipe: Recipe, folder: Path, held: dict[str, Any]) -> Figures:
+    evaluation = recipe.evaluation
+    if recipe.model.role == "decoder":
+        parts = tuple(Compression(**part) for part in held["compression"])
+        sizes = {name: held[name] for name in ("corpus", "files", "bytes", "subwords")}
+        languages = tuple(_again(recipe, folder, one) for one in held.get("languages", ()))
+        return Figures(**sizes, compression=parts, language=held.get("language", ""), languages=languages)
+    with quiet():
+        model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
+    counts = scan_files(folder / "frequencies.parquet").collect().sort("subword_id")["count"]
+    tell = partial(
+        evaluate_encoder,
+        model.eval(),
+        load_vocabulary(folder / "tokenizer.json"),
+        context=recipe.training.block,
+        frequencies=counts.to_numpy(),
+    )
+    files = sample_files(evaluation.corpus, evaluation.language, evaluation.bytes)
+    # What models before had no line for a language, and their corpora may be gone.
+    languages = tuple(by_language(recipe, tell)) if held.get("languages") else ()
+    own = tell(files, corpus=evaluation.corpus)
+    return dataclasses.replace(own, language=held.get("language", ""), languages=languages)
+
+
+if __name__ == "__main__":
+    print(remeasure(Path(sys.argv[1])))  # noqa: T201  the path of the card

@@ -1,0 +1,205 @@
+"""A byte-level vocabulary learned on code: lossless, and no piece reaches over a code token's edge by design.
+
+The text is cut before any merge is learned, so that every piece can be laid to one code token:
+
+- a run of line ends with the indentation behind it is one piece, so a line's depth costs one subword;
+- a name's letters and underscores stay together with one blank before them; digits stand alone;
+- punctuation merges only within one operator (``**=``, ``->``) or one run of the same character (three
+  quotes, a rule of dashes), never into ``):``;
+- other blanks stay together, all but the last before a word.
+
+Bytes are the alphabet (Radford et al. 2019, section 2.2), so any text has an encoding and nothing is
+normalised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from sonde.base.errors import InputError
+from sonde.base.files import write_atomic
+from sonde.languages._program import LONGEST
+
+PAD, BOS, EOS, MASK, UNK = SPECIALS = ("<|pad|>", "<|bos|>", "<|eos|>", "<|mask|>", "<|unk|>")
+"""Special tokens, in the order of their ids from 0. `BOS` serves the encoder as its summary token."""
+
+
+_OPERATORS = r"\*\*=|//=|>>>=|>>=|<<=|\.\.\.|->|=>|::|:=|\+\+|--|&&|\|\||[-+*/%&|^@<>=!]="
+
+
+_PIECES = (
+    r"[\r\n]+[ \t]*"  # line ends and the indentation behind them
+    r"| ?[\p{L}\p{M}_]+"
+    r"|\p{N}"
+    rf"| ?(?:{_OPERATORS})"
+    r"| ?([^\s\p{L}\p{M}\p{N}_])\1*"  # one mark, or a run of it
+    r"|[^\S\r\n]+(?!\S)"  # blanks; the last before a word goes with the word
+    r"|[^\S\r\n]+"
+)
+
+
+def learn_vocabulary(texts: Iterable[str], size: int) -> Tokenizer:
+    """Learn byte-pair merges on texts.
+
+    Args:
+        texts: What to learn on; the result depends on their counts, not on their order.
+        size: Number of subwords, special tokens and the 256 bytes included.
+
+    Returns:
+        A tokenizer without a template: it adds no special token.
+
+    Raises:
+        InputError: The size leaves no room for the bytes, or the texts hold too few merges to fill it.
+    """
+    return learn_merges(texts, size, (_PIECES,))
+
+
+def learn_merges(texts: Iterable[str], size: int, cuts: Sequence[str]) -> Tokenizer:
+    """Learn byte-pair merges inside the pieces that patterns cut a text into.
+
+    Args:
+        texts: What to learn on.
+        size: Number of subwords, special tokens and the 256 bytes included.
+        cuts: Patterns, applied one after the other; each match, and what lies between two, is a piece.
+
+    Raises:
+        InputError: The size leaves no room for the bytes, or the texts hold too few merges to fill it.
+    """
+    least = 256 + len(SPECIALS)
+    if size < least:
+        raise InputError(f"vocabulary size {size}: {least} are needed for bytes and special tokens")
+    tokenizer = Tokenizer(models.BPE(unk_token=None, byte_fallback=False))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            *(pre_tokenizers.Split(Regex(cut), behavior="isolated") for cut in cuts),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=list(SPECIALS),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        min_frequency=2,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    if tokenizer.get_vocab_size() < size:
+        raise InputError(
+            f"vocabulary size {size}: the texts give only {tokenizer.get_vocab_size()} subwords; "
+            "ask for fewer or learn on more code"
+        )
+    return tokenizer
+
+
+def with_template(
+    tokenizer: Tokenizer, role: str, context: int, *, segments: bool = False
+) -> PreTrainedTokenizerFast:
+    """Wrap a vocabulary for one kind of model, with its policy on special tokens.
+
+    A decoder reads `BOS` before the text and nothing behind it; an encoder reads `BOS` (its summary token)
+    and `EOS` around each text. A special token that occurs in a text is spelled out in ordinary subwords, so
+    code that contains ``<|eos|>`` means its characters; special tokens enter by id alone.
+
+    Args:
+        tokenizer: What `learn_vocabulary` gave; it is copied, not changed.
+        role: ``"decoder"`` or ``"encoder"``.
+        context: The longest input of the model, in subwords.
+        segments: Whether the model was trained to read which of two texts a subword is in.
+    """
+    if role not in ("decoder", "encoder"):
+        raise InputError(f"model role {role!r}: known are 'decoder' and 'encoder'")
+    copy = Tokenizer.from_str(tokenizer.to_str())
+    encoder = role == "encoder"
+    copy.post_processor = processors.TemplateProcessing(
+        single=f"{BOS} $A {EOS}" if encoder else f"{BOS} $A",
+        pair=f"{BOS} $A {EOS} $B:1 {EOS}:1" if encoder else f"{BOS} $A $B:1",
+        special_tokens=[(BOS, SPECIALS.index(BOS)), (EOS, SPECIALS.index(EOS))],
+    )
+    roles: dict[str, Any] = {"cls_token": BOS, "sep_token": EOS} if encoder else {}
+    if segments:
+        roles["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(
+        tokenizer_object=copy,
+        model_max_length=context,
+        clean_up_tokenization_spaces=False,
+        split_special_tokens=True,
+        add_prefix_space=False,
+        pad_token=PAD,
+        bos_token=BOS,
+        eos_token=EOS,
+        mask_token=MASK,
+        unk_token=UNK,
+        **roles,
+    )
+
+
+def save_vocabulary(tokenizer: Tokenizer, path: Path) -> None:
+    """Write the bare vocabulary as ``tokenizer.json``."""
+    write_atomic(path, tokenizer.to_str(pretty=True))
+
+
+def load_vocabulary(path: Path) -> Tokenizer:
+    """Read a vocabulary that `save_vocabulary`, or any fast tokenizer, wrote."""
+    if not path.is_file():
+        raise InputError(f"vocabulary {str(path)!r}: no such file; leave it out of the recipe to learn one")
+    return Tokenizer.from_file(str(path))
+
+
+_PROGRAM_OPERATORS = r"\*\*=|//=|>>>=|>>=|<<=|\.\.\.|->|:=|\+\+|--|&&|\|\||\*\*|//|<<|[-+*/%&|^@<>=!]="
+
+
+_LOWER = r"[\p{L}\p{M}\p{N}&&[^\p{Lu}\p{Lt}]]"
+
+
+_DIGITS = r"[0-9](?:_?[0-9])*"
+
+
+_NUMBER = (
+    r"(?<![\p{L}\p{M}\p{N}_])(?:0[xX][0-9a-fA-F_]+|0[bBoO][0-7_]+"
+    rf"|(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE][-+]?{_DIGITS})?)[jJlLfFdD]?(?![\p{{L}}_])"
+)
+
+
+_CAMEL = (
+    rf"\p{{Lt}}{_LOWER}*|\p{{Lu}}{_LOWER}+|\p{{Lu}}+(?=\p{{Lt}})|\p{{Lu}}+(?=\p{{Lu}}{_LOWER})|\p{{Lu}}+"
+    rf"|{_LOWER}+"
+)
+
+
+_PROGRAM_PIECES = (
+    r"[\r\n]+[ \t]*"
+    rf"| ?{_NUMBER}"
+    rf"| ?(?:{_CAMEL})_*"
+    r"| ?_+"
+    rf"| ?(?:{_PROGRAM_OPERATORS})"
+    r"| ?(?:\"{1,3}|'{1,3}|([-=#*~+.])\1*)"  # quotes, and rules drawn in comments
+    r"| ?[^\s\p{L}\p{M}\p{N}_]"
+    r"|[^\S\r\n]+(?!\S)"
+    r"|[^\S\r\n]+"
+)
+
+
+_CUT = rf"[\r\n]+[ \t]*| ?[^\r\n]{{1,{LONGEST}}}"
+
+
+def learn_program_vocabulary(texts: Iterable[str], size: int) -> Tokenizer:
+    """Learn byte-pair merges within pieces of program tokens.
+
+    Args:
+        texts: What to learn on; the result depends on their counts, not on their order.
+        size: Number of subwords, special pieces and the 256 bytes included; CuBERT's are about 50,000.
+
+    Returns:
+        A tokenizer without a template; `sonde.training.pretrain.vocabulary.with_template` makes one for a
+        model.
+
+    Raises:
+        InputError: The size leaves no room for the bytes, or the texts hold too few merges to fill it.
+    """
+    return learn_merges(texts, size, (_PROGRAM_PIECES, _CUT))

@@ -32,14 +32,14 @@ from sonde.experiments.plan import ObserveJob
 from sonde.experiments.preparation import items_of
 from sonde.experiments.run import run as carry_out
 from sonde.languages import facet_of
-from sonde.languages._relations import Relations
+from sonde.languages.engine.relations import Relations
 from sonde.lenses import LensSettings
 from sonde.lenses.attention.baselines import PICKS, clamped
 from sonde.lenses.attention.edges import read_item, subwords_of
 from sonde.lenses.attention.head_selection import collect, combined, hits_by_k, keywords, offsets
 from sonde.lenses.attention.observe import OBSERVATIONS, side_rows
 from sonde.models import ModelSpec, load_model, load_tokenizer
-from sonde.tasks import TASKS
+from sonde.tasks.engine.task import TASKS
 
 _BUNDLED = "sonde/mini-encoder"
 _LOOPED = 60

@@ -20,8 +20,9 @@ from sonde.corpora import Intake, Item, Selection, read_files, select
 from sonde.executors import EXECUTORS, cores
 from sonde.results.clusters import sums_of
 from sonde.results.estimate import Estimates, ratios
-from sonde.tasks import PICKED, TASKS, Dataset, Repository, build, importing, needs_imports, repositories
-from sonde.tasks._surface import surface_predictions
+from sonde.tasks import PICKED, Dataset, Repository, build, importing, needs_imports, repositories
+from sonde.tasks.engine.surface import surface_predictions
+from sonde.tasks.engine.task import TASKS
 from sonde.training.probes.splits import grouped_folds
 
 CORPUS, LANGUAGE = "stdlib", "python"

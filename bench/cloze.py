@@ -24,7 +24,8 @@ from sonde.capture.windows import compose, pad
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
 from sonde.lenses import Captured, LensSettings, reading_lens
-from sonde.models import FAMILIES, LoadedModel, ModelSpec, load_model
+from sonde.models import LoadedModel, ModelSpec, load_model
+from sonde.models.engine.family import FAMILIES
 from sonde.tasks import Dataset
 from sonde.tasks.apis.api_cloze import task
 

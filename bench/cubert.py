@@ -8,13 +8,14 @@ from itertools import islice
 
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Intake, Item, read_items
-from sonde.corpora._spread import Spread
+from sonde.corpora.engine.parallel import Spread
 from sonde.languages import facet_of
-from sonde.languages._bugs import Bugs
-from sonde.languages._program import Program, tokenize, untokenize
-from sonde.tasks import TASKS, build
-from sonde.tasks._bugs import BugTask, choice_of
-from sonde.tasks._pool import pool_of
+from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages.engine.program_tokens import Program, tokenize, untokenize
+from sonde.tasks import build
+from sonde.tasks.engine.bugs import BugTask, choice_of
+from sonde.tasks.engine.sampling import pool_of
+from sonde.tasks.engine.task import TASKS
 
 _TASKS = (
     *("variable_misuse", "wrong_operator", "swapped_operand", "function_docstring", "exception_type"),

@@ -18,9 +18,10 @@ from sonde.base.errors import SondeError
 from sonde.corpora import Intake, Item, Selection, read_files, select
 from sonde.executors import EXECUTORS, cores
 from sonde.languages import LANGUAGES, corpora_of, has_facet
-from sonde.tasks import TASKS, Dataset, Repository, Task, build, importing, needs_imports, repositories
-from sonde.tasks._cues import predict_local_cues
-from sonde.tasks._own import OwnLabels
+from sonde.tasks import Dataset, Repository, Task, build, importing, needs_imports, repositories
+from sonde.tasks.engine.surface import predict_local_cues
+from sonde.tasks.engine.task import TASKS
+from sonde.tasks.engine.user_labels import OwnLabels
 from sonde.training.probes.splits import grouped_folds
 
 FUNCTIONS = 3_000

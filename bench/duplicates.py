@@ -11,11 +11,9 @@ from pathlib import Path
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Building, Intake, read_files
-from sonde.corpora._examine import examine_all
-from sonde.corpora._gather import ReadCorpora
-from sonde.corpora._near import EXACT, METHODS
-from sonde.corpora._spool import Candidate, LineFile
-from sonde.corpora._survive import survivors
+from sonde.corpora.engine.build import ReadCorpora, examine_all, survivors
+from sonde.corpora.engine.minhash import EXACT, METHODS
+from sonde.corpora.engine.staging import Candidate, LineFile
 
 _FILES = 20_000
 _WORKERS = 2

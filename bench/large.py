@@ -24,7 +24,7 @@ from sonde.capture.forward import observe
 from sonde.capture.preparing import prepare
 from sonde.capture.requests import AttentionRows, HiddenStates, Pass, Plain, Prepared, TokenScores
 from sonde.corpora import Item, Selection
-from sonde.corpora._select import select
+from sonde.corpora.engine.select import select
 from sonde.models import LoadedModel, full_name, load_model, load_tokenizer, spec_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "models.md"

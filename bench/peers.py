@@ -22,7 +22,7 @@ from typing import Any
 
 from sonde.corpora import Item, Selection, select
 from sonde.models import ModelSpec, load_tokenizer
-from sonde.models._bundled import bundled_folder
+from sonde.models.engine.model_names import bundled_folder
 
 SIZES = tuple(int(size) for size in os.environ.get("SONDE_BENCH_SIZES", "1000").split(","))
 """Functions that each side reads; `make bench-full` gives more than one."""

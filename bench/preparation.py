@@ -13,7 +13,7 @@ from sonde.base.children import safe_children
 from sonde.capture.preparing import prepare_with
 from sonde.capture.windows import compose
 from sonde.corpora import Item, Selection
-from sonde.corpora._select import select
+from sonde.corpora.engine.select import select
 from sonde.experiments.plan import chunks
 from sonde.models import ModelSpec, load_tokenizer
 

@@ -23,8 +23,8 @@ from bench._commands import Took, took
 from sonde.experiments.tables import items_from
 from sonde.lenses import LensSettings
 from sonde.lenses.attention.edges import TASK, read_item
-from sonde.models._bundled import bundled_folder
-from sonde.tasks import TASKS
+from sonde.models.engine.model_names import bundled_folder
+from sonde.tasks.engine.task import TASKS
 
 _SCRIPTS = Path(__file__).parent / "_by_hand"
 _SONDE = str(Path(sys.executable).with_name("sonde"))

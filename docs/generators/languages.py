@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from generators.markdown import format_table
 from sonde.languages import LANGUAGES, facet_of, has_facet, reasons_without
-from sonde.languages._relations import Relations
+from sonde.languages.engine.relations import Relations
 from sonde.lenses import LENSES
-from sonde.tasks import TASKS, CorpusTask, DrawingTask, Task
+from sonde.tasks import CorpusTask, DrawingTask, Task
+from sonde.tasks.engine.task import TASKS
 
 _HEAD = """\
 # Languages

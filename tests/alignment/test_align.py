@@ -10,7 +10,7 @@ from sonde.alignment import align, align_table, encode, surfaces
 from sonde.alignment.align import check, joined
 from sonde.base.errors import CaptureError, InputError
 from sonde.languages import LANGUAGES, TOKEN_KINDS
-from sonde.languages._text import blank
+from sonde.languages.engine.text import blank
 
 from .conftest import CODE, KINDS, TEXTS
 

@@ -1,7 +1,8 @@
 """Rules that tell the labels of made data sets apart without knowing code: how right each is, by language.
 
 A label that such a rule tells is an artefact of how the data were made. Rules are those of the probe's
-baseline (`sonde.tasks._artefacts`) and, where the machine has one, what the language's own parser refuses.
+baseline (`sonde.tasks.engine.surface`) and, where the machine has one, what the language's own parser
+refuses.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from sonde.base.errors import SondeError
 from sonde.corpora import Item, Selection, select
 from sonde.results.clusters import sums_of
 from sonde.results.estimate import ratios
-from sonde.tasks import TASKS, build, languages_of
-from sonde.tasks._artefacts import RULES, artefact_features, code_of
+from sonde.tasks import build, languages_of
+from sonde.tasks.engine.surface import RULES, artefact_features, code_of
+from sonde.tasks.engine.task import TASKS
 from sonde.training.probes.splits import grouped_folds
 from tests.artefacts.parsers import refused
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from sonde.languages import facet_of
-from sonde.languages._edits import Edits
+from sonde.languages.engine.edits import Edits
 
 _AROUND = {
     "java": [

@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 
 from sonde.corpora import Item
-from sonde.corpora._spread import ItemChunk
+from sonde.corpora.engine.parallel import ItemChunk
 from sonde.languages import facet_of
-from sonde.languages._edits import Edits
-from sonde.languages._flow import Flow
-from sonde.languages._objections import LOOSE, REFUSED, TWICE, UNDECLARED, UNREACHED
-from sonde.tasks import TASKS, build, languages_of
-from sonde.tasks._artefacts import RULES, artefact_features
-from sonde.tasks._mutated import _examples, _Rule
-from sonde.tasks._mutation import Mutation
+from sonde.languages.engine.data_flow import Flow
+from sonde.languages.engine.edits import LOOSE, REFUSED, TWICE, UNDECLARED, UNREACHED, Edits
+from sonde.tasks import build, languages_of
 from sonde.tasks.bugs.function_docstring import BLANK
+from sonde.tasks.engine.faults import Mutation, _examples, _Rule
+from sonde.tasks.engine.surface import RULES, artefact_features
+from sonde.tasks.engine.task import TASKS
 from tests.artefacts import LANGUAGES, TREE, Measured, draw_items, measure
 from tests.artefacts.__main__ import in_line
 from tests.artefacts.functions import BLOCK, functions

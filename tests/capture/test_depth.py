@@ -17,7 +17,7 @@ from sonde.capture.forward import observe, observe_lenses
 from sonde.capture.requests import ItemCapture, LayerScores, Masked, Pass, Plain, Prepared, TokenScores
 from sonde.capture.settings import CaptureSettings
 from sonde.models import Gap, LoadedModel
-from sonde.models._norms import last_steps
+from sonde.models.engine.lm_head import last_steps
 
 Tiny = Callable[[str], LoadedModel]
 Prepare = Callable[[str], Prepared]

@@ -14,7 +14,7 @@ from sonde.capture.forward import observe
 from sonde.capture.requests import HiddenStates, Pass, Plain, Prepared, TokenScores
 from sonde.capture.settings import CaptureSettings
 from sonde.models import LoadedModel
-from sonde.models._memory import out_of_memory
+from sonde.models.engine.memory import out_of_memory
 
 Tiny = Callable[[str], LoadedModel]
 Prepare = Callable[[str], Prepared]

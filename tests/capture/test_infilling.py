@@ -20,8 +20,9 @@ from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Captured, LensSettings
 from sonde.models import Infill, LoadedModel, ModelSpec, describe, describe_special, load_model
-from sonde.tasks import TASKS, repositories
-from sonde.tasks._minimal_pairs import PAIRED_SCHEMA
+from sonde.tasks import repositories
+from sonde.tasks.engine.pairs import PAIRED_SCHEMA
+from sonde.tasks.engine.task import TASKS
 
 SIGNS = {
     "starcoder": ["<fim_prefix>", "<fim_suffix>", "<fim_middle>"],

@@ -16,8 +16,8 @@ from sonde.capture.attention_backend import how_read, in_float32, recording
 from sonde.capture.forward import observe
 from sonde.capture.requests import Masked, Pass, Plain, Prepared, TokenScores
 from sonde.models import LoadedModel
-from sonde.models import _heads as heads
-from sonde.models._samples import forward_rows, some_rows
+from sonde.models.engine import lm_head as heads
+from sonde.models.engine.trial_batches import forward_rows, some_rows
 
 Tiny = Callable[[str], LoadedModel]
 Prepare = Callable[[str], Prepared]

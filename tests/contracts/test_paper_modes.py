@@ -7,7 +7,8 @@ import pytest
 from generators.paper_modes import CHANGES
 from sonde.lenses import LENSES
 from sonde.papers import quirks
-from sonde.tasks import TASKS, quirks_of
+from sonde.tasks import quirks_of
+from sonde.tasks.engine.task import TASKS
 
 PUBLISHED = {"cubert/", "data_preparation.py", "predictions/", "run.json", "tokenizer.json"}
 """Files of the published code and of runs that the page speaks of."""

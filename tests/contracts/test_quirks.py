@@ -16,7 +16,8 @@ from sonde.lenses import LENSES, LensSettings
 from sonde.lenses.engine.lens import Quirk, published_of, quirks_on
 from sonde.lenses.surprisal.observe import CALLS, FIRST_UNSCORED, PADS
 from sonde.papers import quirks
-from sonde.tasks import TASKS, ablations_of, quirk_lines
+from sonde.tasks import ablations_of, quirk_lines
+from sonde.tasks.engine.task import TASKS
 
 ROOT = Path(sonde.__file__).parent
 OUTSIDE_OF_PAPERS = [path for path in sorted(ROOT.rglob("*.py")) if ROOT / "papers" not in path.parents]

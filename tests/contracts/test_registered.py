@@ -10,10 +10,11 @@ import pytest
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Item, SourceFile, item_id
 from sonde.languages import LANGUAGES, facet_of, has_facet, reasons_without
-from sonde.languages._bugs import Bugs
+from sonde.languages.engine.bug_sites import Bugs
 from sonde.lenses import LENSES, ReadingLens, TrainingLens
 from sonde.models import Capabilities
-from sonde.tasks import LABEL_SCHEMA, TASKS, CorpusTask, Task, languages_of, repositories
+from sonde.tasks import LABEL_SCHEMA, CorpusTask, Task, languages_of, repositories
+from sonde.tasks.engine.task import TASKS
 
 ROOT = Path(__file__).parents[2]
 CODE = {

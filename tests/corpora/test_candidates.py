@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from sonde.base.errors import StoreError
-from sonde.corpora import Given, Item, Tag, _candidates
-from sonde.corpora._candidates import TextFile
+from sonde.corpora import Given, Item, Tag
+from sonde.corpora.engine import candidates
+from sonde.corpora.engine.candidates import TextFile
 
 ITEMS = [
     Item(
@@ -39,7 +40,7 @@ ITEMS = [
 
 @pytest.mark.parametrize("in_memory", [1, 1_000_000])
 def test_items_come_back_as_they_were(in_memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_candidates, "_IN_MEMORY", in_memory)
+    monkeypatch.setattr(candidates, "_IN_MEMORY", in_memory)
     with closing(TextFile()) as texts:
         added = [texts.add(item) for item in ITEMS]
         assert [one.item() for one in reversed(added)] == ITEMS[::-1]

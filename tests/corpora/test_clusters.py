@@ -12,9 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from tests.copied import copied, functions
 
 from sonde.corpora import near_clusters
-from sonde.corpora._clusters import shape_of
-from sonde.corpora._duplicates import duplicate_tokens, near
-from sonde.corpora._examine import keywords
+from sonde.corpora.engine.dedup import duplicate_tokens, keywords, near, shape_of
 
 COUNT = 30
 

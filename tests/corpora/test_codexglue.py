@@ -8,7 +8,7 @@ import pytest
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, SourceFile, read_files
-from sonde.corpora.codexglue import predictions
+from sonde.corpora.sources.codexglue import predictions
 
 ENTRY: dict[str, Any] = {
     "idx": "maxmin-1",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, Selection, SourceFile, read_files, select
-from sonde.tasks._relation_rows import relation_rows, relation_words
+from sonde.tasks.engine.relation_rows import relation_rows, relation_words
 
 ENGLISH = """\
 # newdoc id = d1

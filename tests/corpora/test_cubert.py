@@ -15,7 +15,7 @@ from sonde.corpora import Intake, Item, Selection, read_files, read_items
 from sonde.experiments.labelling import Labelling
 from sonde.papers.cubert.corpus import escaped, joined, unescaped
 from sonde.tasks import build
-from sonde.tasks._misuse import pointers
+from sonde.tasks.engine.bugs import pointers
 
 INFO = "dataset/ETHPy150Open alice/thing/src/a_b.py Box.get"
 CODE = "def get(self, key):\n  return self.items[key] + self.rest"

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from sonde.corpora._corpus import Intake
-from sonde.corpora._decode import MAX_BYTES, MAX_LINE, decode, read_text
+from sonde.corpora.engine.corpus import Intake
+from sonde.corpora.engine.decode import MAX_BYTES, MAX_LINE, decode, read_text
 
 
 def text_of(raw: bytes, path: str = "a.py") -> tuple[str | None, dict[str, int]]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sonde.corpora import Intake, read_files, read_items
-from sonde.corpora._generated import why_generated
+from sonde.corpora.engine.walk import why_generated
 from sonde.languages import LANGUAGES
 
 CODE = "def f(x):\n    return x\n" * 5

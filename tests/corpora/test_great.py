@@ -13,7 +13,7 @@ import pytest
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, Item, read_items
-from sonde.corpora.great import written
+from sonde.corpora.sources.great import written
 
 TOKENS = [
     "#NEWLINE#", "def set_item(", "self", ",", "key", ",", "value", "=", "None", ")", ":", "#NEWLINE#",

@@ -9,7 +9,7 @@ import pytest
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, Selection, SourceFile, read_files, select
-from sonde.corpora._columns import column_map
+from sonde.corpora.sources.hub import column_map
 from sonde.languages import LANGUAGES
 
 PYTHON = "def f(a):\n    return a\n"

@@ -269,7 +269,7 @@ def test_a_parquet_file_that_unpacks_to_more_than_is_read_is_refused(
     path = tmp_path / "own.parquet"
     pl.DataFrame({"code": ["x" * 1000] * 5_000, "label": ["a"] * 5_000}).write_parquet(path)
     assert path.stat().st_size < 100_000
-    monkeypatch.setattr("sonde.corpora._table.MAX_WHOLE", 1_000_000)
+    monkeypatch.setattr("sonde.corpora.engine.tables.MAX_WHOLE", 1_000_000)
     with pytest.raises(InputError, match="more than 1,000,000 bytes"):
         read(f"labelled:{path}")
 

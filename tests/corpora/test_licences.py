@@ -2,7 +2,7 @@ import pytest
 from packaging.licenses import canonicalize_license_expression
 
 from sonde.base.errors import UnknownNameError
-from sonde.corpora._licences import GROUPS, AllowList, identify
+from sonde.corpora.engine.licences import GROUPS, AllowList, identify
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sonde.corpora._near as nearness
+import sonde.corpora.engine.minhash as nearness
 from sonde.base.errors import InputError
 from sonde.corpora import SourceFile, duplicate_tokens
-from sonde.corpora._bags import Bags
-from sonde.corpora._duplicates import near
-from sonde.corpora._examine import keywords, tokens_of
-from sonde.corpora._near import DuplicateFinder, ExactFinder, MinHashFinder, Signer
+from sonde.corpora.engine.build import tokens_of
+from sonde.corpora.engine.dedup import keywords, near
+from sonde.corpora.engine.minhash import Bags, DuplicateFinder, ExactFinder, MinHashFinder, Signer
 
 Tokens = Counter[str]
 KEYWORDS = set(keyword.kwlist) - {"True", "False", "None"}

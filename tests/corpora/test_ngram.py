@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.base.errors import UsageError
-from sonde.corpora._ngram import NGram
+from sonde.corpora.engine.ngram import NGram
 
 tokens = st.lists(st.integers(0, 5), min_size=1, max_size=60)
 

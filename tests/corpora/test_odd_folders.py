@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from sonde.corpora import Intake, _decode, read_files
+from sonde.corpora import Intake, read_files
+from sonde.corpora.engine import decode
 
 GOOD = {"a.py": "x = 1\n", "z/b.py": "y = 1\n"}
 
@@ -163,7 +164,7 @@ def test_what_is_exchanged_between_looking_and_opening(
     root = planted(tmp_path)
     secret = tmp_path / "secret"
     secret.write_text("hunter2 = 1\n")
-    is_regular = _decode.stat.S_ISREG
+    is_regular = decode.stat.S_ISREG
 
     def exchange(kind: str) -> None:
         (root / "a.py").unlink(missing_ok=True)
@@ -183,7 +184,7 @@ def test_what_is_exchanged_between_looking_and_opening(
             return is_regular(mode)
 
         with monkeypatch.context() as patched:
-            patched.setattr(_decode.stat, "S_ISREG", looked)
+            patched.setattr(decode.stat, "S_ISREG", looked)
             intake, texts = Intake(), []
             reader = threading.Thread(
                 target=lambda intake=intake, texts=texts: texts.extend(

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-import sonde.corpora._open as opening
+import sonde.corpora.engine.read as opening
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Intake, Item, ItemSet, Selection, SourceFile, Tag, read_items, select
-from sonde.corpora._items import items_of
+from sonde.corpora.engine.read import items_of
 from sonde.experiments.selecting import account
 
 WORDS = [f"name{n}" for n in range(400)]

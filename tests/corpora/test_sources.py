@@ -13,7 +13,7 @@ import pytest
 
 from sonde.base.errors import InputError, SondeError, UnknownNameError, UsageError
 from sonde.corpora import CORPORA, Intake, Selection, Source, SourceFile, read_files, select
-from sonde.corpora._layout import Packages
+from sonde.corpora.engine.corpus import Packages
 
 
 def listing(corpus: str, *languages: str) -> tuple[list[SourceFile], Intake]:

@@ -14,15 +14,15 @@ from sonde.corpora import (
     Intake,
     ItemSet,
     Selection,
-    _kept,
     kept_definitions,
     kept_imports,
     read_files,
     read_items,
     select,
 )
+from sonde.corpora.engine import content_cache
 from sonde.languages import LANGUAGES, Definition, Function, facet_of
-from sonde.languages._tagging import Tagging
+from sonde.languages.engine.tagging import Tagging
 from sonde.tasks import importing, repositories
 
 TEXT = """
@@ -93,7 +93,7 @@ def test_a_corpus_is_parsed_once(project: Path, monkeypatch: pytest.MonkeyPatch)
 
 def packed(body: bytes) -> bytes:
     body = zlib.compress(body)
-    return _kept._digest(body) + body
+    return content_cache._digest(body) + body
 
 
 def lines(raw: bytes) -> bytes:
@@ -112,7 +112,7 @@ def lines(raw: bytes) -> bytes:
         lambda raw: packed(b'{"a": [[1]]}'),
         lambda raw: packed(lines(raw).replace(b",[[", b",[[[")),
         lambda raw: packed(re.sub(rb"\t.*", b"\t[[1]]", lines(raw))),
-        lambda raw: _kept._digest(b"rubbish") + b"rubbish",
+        lambda raw: content_cache._digest(b"rubbish") + b"rubbish",
     ],
 )
 def test_a_damaged_index_is_as_none(project: Path, damage: object, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_a_damaged_index_is_as_none(project: Path, damage: object, monkeypatch: 
 def test_an_index_of_other_rules_is_as_none(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen(project)
     counted = Counted(monkeypatch)
-    monkeypatch.setattr(_kept, "_rules", lambda: "other")
+    monkeypatch.setattr(content_cache, "_rules", lambda: "other")
     chosen(project)
     assert counted.calls == 12
 
@@ -146,12 +146,12 @@ def test_runs_at_once_leave_a_whole_index(project: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: chosen(project), range(8)))
     assert all(one.items == found[0].items for one in found)
-    assert len(_kept._read(the_index(project))) == 12
+    assert len(content_cache._read(the_index(project))) == 12
 
 
 def test_the_cache_keeps_its_size(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen(project)
-    monkeypatch.setattr(_kept, "_MOST_BYTES", the_index(project).stat().st_size + 10)
+    monkeypatch.setattr(content_cache, "_MOST_BYTES", the_index(project).stat().st_size + 10)
     select(f"local:{project}", dataclasses.replace(Selection(), languages=("python",)))
     assert len(list((project.parent / "cache" / "functions").iterdir())) == 1
 

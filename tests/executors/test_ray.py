@@ -12,7 +12,8 @@ import pytest
 
 import sonde
 from sonde.base.errors import SondeError, StoreError, UnknownNameError, UsageError
-from sonde.corpora import Item, _spread
+from sonde.corpora import Item
+from sonde.corpora.engine import parallel
 from sonde.executors import EXECUTORS, IN_FLIGHT, Cluster
 from sonde.executors._accelerators import share_of
 from sonde.executors.ray import Placed, _check, versions  # pyright: ignore[reportPrivateUsage]
@@ -76,7 +77,7 @@ class TestOnACluster:
         items = [Item(f"{n}", f"item {n}", "text", "function") for n in range(40)]
         asked = Question(str(tmp_path / "dying.py"), 0, "corrected", frozenset(), {})
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_spread, "_CHUNK", 5)
+            patch.setattr(parallel, "_CHUNK", 5)
             there = list(label_items(asked, items, Spread("ray", workers=2, worth=1)))
             times = (tmp_path / "mark").read_text().split()
             here = list(label_items(asked, items))

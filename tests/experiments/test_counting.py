@@ -12,7 +12,8 @@ import pytest
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Building, Intake, build_corpus, read_files
 from sonde.experiments.counting import BUG_TASKS, UNSPLIT, count_corpus
-from sonde.tasks import TASKS, Spread
+from sonde.tasks import Spread
+from sonde.tasks.engine.task import TASKS
 
 MODULES = ("configparser", "gettext", "imaplib", "pdb", "poplib", "shutil", "tempfile", "zipfile")
 

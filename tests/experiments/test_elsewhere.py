@@ -24,7 +24,7 @@ import sonde
 from sonde.base.errors import InputError, UsageError
 from sonde.cli.app import app
 from sonde.corpora import Building, Intake, Selection, build_corpus, read_files, read_manifest
-from sonde.corpora._near import METHODS
+from sonde.corpora.engine.minhash import METHODS
 from sonde.executors import EXECUTORS
 from sonde.experiments import Execution, Experiment, drawing
 from sonde.experiments._outcome import Outcome
@@ -36,7 +36,7 @@ from sonde.models import ModelSpec, resolve_revision, stored
 from sonde.results.scores import read_scores
 from sonde.store.receipts import receipt_path
 from sonde.tasks import Spread, importing, repositories
-from sonde.tasks._pool import _pool
+from sonde.tasks.engine.sampling import _pool
 
 pytestmark = pytest.mark.slow
 

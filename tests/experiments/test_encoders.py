@@ -11,7 +11,7 @@ import pytest
 import sonde
 from sonde.base.errors import CaptureError, InputError, UsageError
 from sonde.models import describe, resolve_revision, spec_of
-from sonde.models._encoders import encoded
+from sonde.models.engine.external import encoded
 
 HASHING = '''
 """Counts of words by their hash."""

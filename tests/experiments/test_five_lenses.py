@@ -34,9 +34,9 @@ from sonde.results.scores import SCORES_SCHEMA
 from sonde.results.verdict import verdict_allowed
 from sonde.store.rundir import slug
 from sonde.tasks import EXAMPLE_SCHEMA
-from sonde.tasks._cloze_columns import QUERY_SCHEMA
-from sonde.tasks._relation_rows import RELATION_SCHEMA
 from sonde.tasks.calls.call_origin import CALL_SCHEMA
+from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA
+from sonde.tasks.engine.relation_rows import RELATION_SCHEMA
 from tests.slices import with_slices
 
 LENSES = ("surprisal", "probe", "attention", "cloze", "finetune")

@@ -5,7 +5,7 @@ import pytest
 from sonde.base.errors import UsageError
 from sonde.corpora import Intake, Item, item_id, read_files
 from sonde.experiments.formats import FORMATS, FileFormat, Labelled
-from sonde.tasks import TASKS
+from sonde.tasks.engine.task import TASKS
 
 
 def item(text: str, language: str = "java") -> Item:

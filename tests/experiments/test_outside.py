@@ -15,10 +15,10 @@ from sonde.cli.app import app
 from sonde.corpora import CORPORA
 from sonde.experiments.catalogue import REGISTRIES
 from sonde.languages import LANGUAGES, facet_of, has_facet, java
-from sonde.languages._edits import Edits
+from sonde.languages.engine.edits import Edits
 from sonde.lenses import LENSES
 from sonde.report import PLOTS
-from sonde.tasks import TASKS
+from sonde.tasks.engine.task import TASKS
 
 TASK = '''
 """Whether a function mentions a number."""

@@ -17,8 +17,8 @@ from sonde.experiments.comparing import compare
 from sonde.experiments.run import run
 from sonde.report import PLOTS, RunData
 from sonde.store.rundir import RunDirectory
-from sonde.tasks import TASKS
-from sonde.tasks._minimal_pairs import paired
+from sonde.tasks.engine.pairs import paired
+from sonde.tasks.engine.task import TASKS
 from tests.slices import with_slices
 
 JAVA = """class C{n} {{

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import sonde
 from sonde.models import derive
-from sonde.models._bundled import bundled_folder
+from sonde.models.engine.model_names import bundled_folder
 
 LOST = ("If:if->test", "Attribute:value->attr", "children:parent->child")
 """Relations that heads of the bundled encoder follow and random ones do not; named before they were tried."""

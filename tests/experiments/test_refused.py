@@ -20,7 +20,7 @@ from sonde.experiments import Execution, Experiment
 from sonde.experiments.labelling import Labelling
 from sonde.experiments.run import run
 from sonde.report import build_report
-from sonde.tasks import TASKS
+from sonde.tasks.engine.task import TASKS
 from tests.label_files import write_label_file
 
 NAMED = [

@@ -15,7 +15,7 @@ import sonde
 from sonde.base.errors import InputError
 from sonde.experiments import choices, observe
 from sonde.models import LoadedModel, ModelSpec, describe, load_model, load_tokenizer, pin
-from sonde.models._family import ModelSpec as Spec
+from sonde.models.engine.family import ModelSpec as Spec
 
 from .conftest import save_decoder
 

@@ -22,7 +22,7 @@ from sonde.experiments.comparing import compare, write_comparison
 from sonde.experiments.drawing import unseen
 from sonde.experiments.plan import Group
 from sonde.experiments.run import run
-from sonde.models import _bundled
+from sonde.models.engine import model_names
 from sonde.report.comparison_page import build_comparison
 from tests.slices import slice_of, with_slices
 
@@ -127,7 +127,7 @@ def test_who_has_read_the_original_has_seen_the_other_words(
 
     monkeypatch.setattr("sonde.experiments.drawing.seen_items", seen)
     group = Group(corpus=corpus, corpus_hash="", language="python", items=chosen.items)
-    assert _bundled.bundled_names()
+    assert model_names.bundled_names()
     assert [item.original for item in unseen(group.items)] == [item.original for item in chosen.items[1:]]
     monkeypatch.setattr("sonde.experiments.choices.seen_items", seen)
 

@@ -18,12 +18,11 @@ from sonde.api.predictions import FORMS, FilePlace, Predictions
 from sonde.base.errors import InputError
 from sonde.cli.app import app
 from sonde.languages import LANGUAGES, facet_of
-from sonde.languages._bugs import Bugs
+from sonde.languages.engine.bug_sites import Bugs
 from sonde.lenses.finetune.data import differing
 from sonde.models import ModelSpec
-from sonde.tasks import TASKS
-from sonde.tasks._bugs import BugTask, Choice
-from sonde.tasks._misuse import pointers
+from sonde.tasks.engine.bugs import BugTask, Choice, pointers
+from sonde.tasks.engine.task import TASKS
 from sonde.training.finetune.data import Data, Sample
 from sonde.training.finetune.recipe import MAX, POOLED, FineTuning
 from sonde.training.finetune.saved import Classifier, FineTuned, Pointer, TokenClassifier

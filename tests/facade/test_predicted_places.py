@@ -11,9 +11,9 @@ import sonde
 from sonde.api.predictions import FORMS
 from sonde.base.errors import UsageError
 from sonde.corpora import Item
-from sonde.languages._tagging import KTX_CLASSES
+from sonde.languages.engine.tagging import KTX_CLASSES
 from sonde.results.layers import account_layers
-from sonde.tasks import TASKS
+from sonde.tasks.engine.task import TASKS
 from tests.facade.test_own_labels import L2, regression
 
 CODE = """def area(shape, scale=1):

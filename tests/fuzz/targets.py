@@ -15,12 +15,13 @@ from tests.fuzz import hostile
 from sonde.alignment import align_table
 from sonde.base.errors import SondeError
 from sonde.corpora import Intake, SourceFile, read_files, read_lock
-from sonde.corpora._decode import MAX_LINE, is_usable
-from sonde.corpora._items import items_of
+from sonde.corpora.engine.decode import MAX_LINE, is_usable
+from sonde.corpora.engine.read import items_of
 from sonde.experiments import load_experiment
 from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec, load_tokenizer
-from sonde.tasks import TASKS, repositories
+from sonde.tasks import repositories
+from sonde.tasks.engine.task import TASKS
 
 MODELS = ("sonde/mini-decoder", "sonde/mini-encoder")
 

@@ -7,16 +7,16 @@ from random import Random
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES, Language, facet_of
-from sonde.languages._bugs import Bugs
-from sonde.languages._edits import Edits
-from sonde.languages._flow import Flow
-from sonde.languages._metrics import Metrics
-from sonde.languages._program import Program, tokenize, untokenize
-from sonde.languages._relations import Relations
-from sonde.languages._tagging import Tagging
-from sonde.tasks import TASKS
-from sonde.tasks._bugs import BugTask, choice_of
-from sonde.tasks._mutation import Mutation, Surroundings
+from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages.engine.data_flow import Flow
+from sonde.languages.engine.edits import Edits
+from sonde.languages.engine.metrics import Metrics
+from sonde.languages.engine.program_tokens import Program, tokenize, untokenize
+from sonde.languages.engine.relations import Relations
+from sonde.languages.engine.tagging import Tagging
+from sonde.tasks.engine.bugs import BugTask, choice_of
+from sonde.tasks.engine.faults import Mutation, Surroundings
+from sonde.tasks.engine.task import TASKS
 
 CHILDREN = "children:parent->child"
 Cases = Sequence[tuple[str, list[str]]]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES, CodeTokens, Tree
-from sonde.languages._binary import ADDED, BinaryTree, Constituents, binarise, constituents, spans
+from sonde.languages.engine.tree import ADDED, BinaryTree, Constituents, binarise, constituents, spans
 from sonde.tasks.syntax.whole_trees import task
 
 CODE = {

@@ -5,13 +5,21 @@ from __future__ import annotations
 import pytest
 
 from sonde.languages import LANGUAGES, facet_of
-from sonde.languages._bugs import Bugs
-from sonde.languages._carried import Carried
-from sonde.languages._edits import Edits
-from sonde.languages._transforms import COMMENTS, DOCSTRINGS, LAYOUT, RENAME, SHUFFLE, SWAP, Transforms
-from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.tasks import TASKS
-from sonde.tasks._bugs import BugTask, Choice
+from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages.engine.edits import Edits
+from sonde.languages.engine.transforms import (
+    COMMENTS,
+    DOCSTRINGS,
+    LAYOUT,
+    RENAME,
+    SHUFFLE,
+    SWAP,
+    Carried,
+    Transforms,
+)
+from sonde.languages.engine.treesitter import TreeSitterLanguage
+from sonde.tasks.engine.bugs import BugTask, Choice
+from sonde.tasks.engine.task import TASKS
 
 FUNCTIONS = {
     "python": "def f(data, count):\n    # says what\n    rest = count - 1\n    if rest > count:\n"

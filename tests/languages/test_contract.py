@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from sonde.languages import CONSTRUCT_LABELS, LANGUAGES, TOKEN_ROLES, Language, has_facet
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 @pytest.mark.parametrize("name", LANGUAGES.names())

@@ -3,7 +3,7 @@
 import pytest
 
 from sonde.languages import facet_of
-from sonde.languages._deprecations import NO_REPLACEMENT, NOT_ITSELF, Deprecations, Said, said
+from sonde.languages.engine.deprecations import NO_REPLACEMENT, NOT_ITSELF, Deprecations, Said, said
 
 FACET = facet_of("python", "deprecations", Deprecations)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sonde.languages import LANGUAGES, facet_of, has_facet
-from sonde.languages._edits import Edits
+from sonde.languages.engine.edits import Edits
 
 MODULES = ["bisect", "textwrap", "fnmatch", "heapq", "shlex"]
 

@@ -21,14 +21,15 @@ from tests.languages.go_relations import CASES, CHILDREN
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES, facet_of, go, has_facet, reasons_without
-from sonde.languages._bugs import Bugs
-from sonde.languages._edits import Edits
-from sonde.languages._flow import Flow
-from sonde.languages._imports import Imports
-from sonde.languages._metrics import Metrics
-from sonde.languages._tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
-from sonde.tasks import TASKS, Repository
-from sonde.tasks._cloze_statements import aliased, plain
+from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages.engine.data_flow import Flow
+from sonde.languages.engine.edits import Edits
+from sonde.languages.engine.imports import Imports
+from sonde.languages.engine.metrics import Metrics
+from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
+from sonde.tasks import Repository
+from sonde.tasks.engine.cloze_statements import aliased, plain
+from sonde.tasks.engine.task import TASKS
 
 GO = LANGUAGES.load("go")
 

@@ -4,7 +4,7 @@
 import pytest
 
 from sonde.languages import LANGUAGES, facet_of
-from sonde.languages._imports import Imports
+from sonde.languages.engine.imports import Imports
 
 PYTHON = facet_of("python", "imports", Imports)
 

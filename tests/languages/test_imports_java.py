@@ -4,7 +4,7 @@
 import pytest
 
 from sonde.languages import facet_of
-from sonde.languages._imports import Imports
+from sonde.languages.engine.imports import Imports
 
 JAVA = facet_of("java", "imports", Imports)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sonde.languages import facet_of
-from sonde.languages._imports import Imports
+from sonde.languages.engine.imports import Imports
 
 LIBRARY = Path(ast.__file__).parent
 PACKAGES = ("json", "http", "email", "unittest", "concurrent")

@@ -11,7 +11,7 @@ from tests.counting import grows_by
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.languages import facet_of
-from sonde.languages._relations import Delimiters, Related, Relations
+from sonde.languages.engine.relations import Delimiters, Related, Relations
 from sonde.papers.codesyntax.java.edges import with_newlines
 
 JAVA = facet_of("java", "relations", Relations)

@@ -22,7 +22,7 @@ from tests.languages.java_relations_referee import Eclipse, Position
 
 from sonde.base.fingerprint import unit_hash
 from sonde.languages import LANGUAGES, facet_of
-from sonde.languages._relations import Delimiters, Relations
+from sonde.languages.engine.relations import Delimiters, Relations
 from sonde.papers.javalang_tokens import LexerError, lex
 
 javalang = pytest.importorskip("javalang", reason="javalang, whose tokens these are, is not installed")

@@ -18,14 +18,15 @@ from tests.languages.javascript_relations import CASES, CHILDREN
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES, Language, facet_of, has_facet, javascript
-from sonde.languages._bugs import Bugs
-from sonde.languages._edits import Edits
-from sonde.languages._flow import Flow
-from sonde.languages._imports import Imports
-from sonde.languages._metrics import Metrics
-from sonde.languages._tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
-from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.tasks import TASKS, Repository, languages_of
+from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages.engine.data_flow import Flow
+from sonde.languages.engine.edits import Edits
+from sonde.languages.engine.imports import Imports
+from sonde.languages.engine.metrics import Metrics
+from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
+from sonde.languages.engine.treesitter import TreeSitterLanguage
+from sonde.tasks import Repository, languages_of
+from sonde.tasks.engine.task import TASKS
 
 JAVASCRIPT = LANGUAGES.load("javascript")
 assert isinstance(JAVASCRIPT, TreeSitterLanguage)

@@ -19,15 +19,15 @@ from tests.languages.by_hand import Check, reads_whole, says_that_it_is_broken
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES, facet_of
-from sonde.languages._bugs import Bugs
-from sonde.languages._edits import Edits
-from sonde.languages._flow import Flow
-from sonde.languages._metrics import Metrics
-from sonde.languages._relations import Relations
-from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.tasks import TASKS
-from sonde.tasks._bugs import BugTask, choice_of
-from sonde.tasks._mutation import Mutation, Surroundings
+from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages.engine.data_flow import Flow
+from sonde.languages.engine.edits import Edits
+from sonde.languages.engine.metrics import Metrics
+from sonde.languages.engine.relations import Relations
+from sonde.languages.engine.treesitter import TreeSitterLanguage
+from sonde.tasks.engine.bugs import BugTask, choice_of
+from sonde.tasks.engine.faults import Mutation, Surroundings
+from sonde.tasks.engine.task import TASKS
 
 JAVASCRIPT = LANGUAGES.load("javascript")
 assert isinstance(JAVASCRIPT, TreeSitterLanguage)

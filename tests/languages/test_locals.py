@@ -3,9 +3,9 @@
 import pytest
 
 from sonde.languages import LANGUAGES
-from sonde.languages._grammar import node_text
-from sonde.languages._locals import Locals
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.grammar import node_text
+from sonde.languages.engine.names import Locals
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 PYTHON = """def f(a, *b, c=d, **e):
     global g

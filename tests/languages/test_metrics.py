@@ -6,10 +6,9 @@ import pytest
 
 from sonde.base.outside import published
 from sonde.languages import facet_of
-from sonde.languages._metrics import Metrics
-from sonde.languages._npath import ExecutionPaths
+from sonde.languages.engine.metrics import ExecutionPaths, Metrics
 from sonde.papers.inspect.labels import signs
-from sonde.tasks._published import GROUP
+from sonde.tasks.engine.task import GROUP
 
 
 def paths(language: str, text: str) -> int:

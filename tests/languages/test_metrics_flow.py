@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sonde.languages import LANGUAGES, facet_of, has_facet
-from sonde.languages._flow import Flow
+from sonde.languages.engine.data_flow import Flow
 
 JAVA = """\
 void run(int é, String... more) throws E {

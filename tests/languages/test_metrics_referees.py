@@ -20,9 +20,8 @@ from typing import Any
 import pytest
 
 from sonde.languages import LANGUAGES, facet_of
-from sonde.languages._flow import Flow
-from sonde.languages._metrics import Metrics, MetricsOf
-from sonde.languages._npath import ExecutionPaths
+from sonde.languages.engine.data_flow import Flow
+from sonde.languages.engine.metrics import ExecutionPaths, Metrics, MetricsOf
 
 MODULES = (
     *(

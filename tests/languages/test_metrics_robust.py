@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from sonde.base.outside import published
 from sonde.languages import facet_of
-from sonde.languages._flow import Flow
-from sonde.languages._metrics import Metrics
-from sonde.languages._npath import ExecutionPaths
-from sonde.languages._tagging import Tagging
-from sonde.tasks._published import GROUP
+from sonde.languages.engine.data_flow import Flow
+from sonde.languages.engine.metrics import ExecutionPaths, Metrics
+from sonde.languages.engine.tagging import Tagging
+from sonde.tasks.engine.task import GROUP
 
 WORDS = {
     "java": "if ( ) { } else for ; : while do switch case default -> try catch finally return ? && || = < > "

@@ -11,9 +11,9 @@ import pytest
 from sonde.base.outside import published
 from sonde.corpora import Item
 from sonde.languages import facet_of
-from sonde.languages._metrics import Metrics
-from sonde.languages._tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagged, Tagging
-from sonde.tasks._published import GROUP
+from sonde.languages.engine.metrics import Metrics
+from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagged, Tagging
+from sonde.tasks.engine.task import GROUP
 
 JAVA = """\
 @Override public <T> void run(int a, java.util.List<T> b) throws E {

@@ -7,8 +7,8 @@ import tree_sitter
 
 from sonde.base.errors import InputError
 from sonde.languages import LANGUAGES, has_facet
-from sonde.languages._grammar import Grammar
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.grammar import Grammar
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 def preorder(node: tree_sitter.Node) -> list[tree_sitter.Node]:

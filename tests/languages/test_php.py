@@ -29,18 +29,19 @@ from tests.languages.php_relations import CASES, CHILDREN
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES, facet_of, has_facet, php
-from sonde.languages._bugs import Bugs
-from sonde.languages._edits import Edits
-from sonde.languages._flow import Flow
-from sonde.languages._imports import Imports
-from sonde.languages._metrics import Metrics
-from sonde.languages._relations import Relations
-from sonde.languages._tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
-from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.tasks import TASKS, Repository, languages_of
-from sonde.tasks._bugs import BugTask, choice_of
-from sonde.tasks._cloze_statements import aliased, plain
-from sonde.tasks._mutation import Mutation, Surroundings
+from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages.engine.data_flow import Flow
+from sonde.languages.engine.edits import Edits
+from sonde.languages.engine.imports import Imports
+from sonde.languages.engine.metrics import Metrics
+from sonde.languages.engine.relations import Relations
+from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
+from sonde.languages.engine.treesitter import TreeSitterLanguage
+from sonde.tasks import Repository, languages_of
+from sonde.tasks.engine.bugs import BugTask, choice_of
+from sonde.tasks.engine.cloze_statements import aliased, plain
+from sonde.tasks.engine.faults import Mutation, Surroundings
+from sonde.tasks.engine.task import TASKS
 
 PHP = LANGUAGES.load("php")
 

@@ -4,7 +4,7 @@ import pytest
 from tests.languages.program_cases import JAVA, PYTHON, D, E, N
 
 from sonde.languages import facet_of
-from sonde.languages._program import (
+from sonde.languages.engine.program_tokens import (
     SANITISED,
     Conditions,
     Program,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.languages import facet_of
-from sonde.languages._program import Program, tokenize, untokenize
+from sonde.languages.engine.program_tokens import Program, tokenize, untokenize
 
 javalang = pytest.importorskip("javalang", reason="javalang, whose tokens these are, is not installed")
 JV = facet_of("java", "program", Program)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Intake, read_files
 from sonde.languages import facet_of
-from sonde.languages._program import Conditions, Program, tokenize, untokenize
+from sonde.languages.engine.program_tokens import Conditions, Program, tokenize, untokenize
 from sonde.papers.python_tokens import scan
 
 PY = facet_of("python", "program", Program)

@@ -9,7 +9,7 @@ from tests.counting import grows_by
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.corpora import Selection, select
 from sonde.languages import facet_of
-from sonde.languages._relations import Delimiters, Related, Relations
+from sonde.languages.engine.relations import Delimiters, Related, Relations
 from sonde.papers.python_tokens import matching
 
 FACET = facet_of("python", "relations", Relations)

@@ -18,7 +18,7 @@ import pytest
 
 from sonde.corpora import Selection, select
 from sonde.languages import facet_of
-from sonde.languages._relations import Delimiters, Relations
+from sonde.languages.engine.relations import Delimiters, Relations
 
 pytestmark = pytest.mark.skipif(
     sys.version_info >= (3, 12), reason="tokenize takes f-strings apart, words are those of Python 3.9"

@@ -9,8 +9,8 @@ import pytest
 from tests.reference import relations as reference
 
 from sonde.languages import facet_of
-from sonde.languages._program import Program
-from sonde.languages._relations import AS_PUBLISHED, EdgeLabeller, Relations
+from sonde.languages.engine.program_tokens import Program
+from sonde.languages.engine.relations import AS_PUBLISHED, EdgeLabeller, Relations
 
 LANGUAGES = ("python", "java")
 with_sources = pytest.mark.skipif(
@@ -52,7 +52,7 @@ def test_a_difference_is_counted_on_both_sides(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_without_a_quirk_no_paper_is_asked(language: str) -> None:
     edges = facet_of(language, "edges", EdgeLabeller)
-    assert type(edges).__module__ == "sonde.languages._relation_query"
+    assert type(edges).__module__ == "sonde.languages.engine.relation_query"
     assert type(facet_of(language, "program", Program)).__module__ == f"sonde.papers.cubert.{language}"
 
 

@@ -20,12 +20,13 @@ from tests.languages.ruby_relations import CASES, CHILDREN
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES, facet_of, has_facet, reasons_without, ruby
-from sonde.languages._bugs import Bugs
-from sonde.languages._edits import Edits
-from sonde.languages._flow import Flow
-from sonde.languages._metrics import Metrics
-from sonde.languages._tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
-from sonde.tasks import TASKS, Repository
+from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages.engine.data_flow import Flow
+from sonde.languages.engine.edits import Edits
+from sonde.languages.engine.metrics import Metrics
+from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
+from sonde.tasks import Repository
+from sonde.tasks.engine.task import TASKS
 
 RUBY = LANGUAGES.load("ruby")
 

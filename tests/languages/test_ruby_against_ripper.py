@@ -19,12 +19,12 @@ from tests.languages.test_ruby import BROKEN, CASES, CHILDREN, ODD
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES, TOKEN_KINDS, facet_of
-from sonde.languages._bugs import Bugs
-from sonde.languages._metrics import Metrics
-from sonde.languages._relations import Relations
-from sonde.languages._text import EncodedText
-from sonde.tasks import TASKS
-from sonde.tasks._bugs import BugTask, choice_of
+from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages.engine.metrics import Metrics
+from sonde.languages.engine.relations import Relations
+from sonde.languages.engine.text import EncodedText
+from sonde.tasks.engine.bugs import BugTask, choice_of
+from sonde.tasks.engine.task import TASKS
 
 RUBY = LANGUAGES.load("ruby")
 REFEREE = Path(__file__).with_name("ruby_referee.rb")

@@ -13,13 +13,14 @@ import pytest
 import sonde
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES, facet_of, has_facet
-from sonde.languages._bugs import Bugs
-from sonde.languages._edits import Edits
-from sonde.languages._program import Program, tokenize, untokenize
-from sonde.languages._relations import Relations
-from sonde.tasks import TASKS, Repository, languages_of
-from sonde.tasks._bugs import BugTask, choice_of
-from sonde.tasks._mutation import Mutation, Surroundings
+from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages.engine.edits import Edits
+from sonde.languages.engine.program_tokens import Program, tokenize, untokenize
+from sonde.languages.engine.relations import Relations
+from sonde.tasks import Repository, languages_of
+from sonde.tasks.engine.bugs import BugTask, choice_of
+from sonde.tasks.engine.faults import Mutation, Surroundings
+from sonde.tasks.engine.task import TASKS
 
 FOLDER = Path(__file__).parent / "rust"
 

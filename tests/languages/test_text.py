@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.languages import LANGUAGES, TOKEN_KINDS
-from sonde.languages._text import EncodedText, blank
+from sonde.languages.engine.text import EncodedText, blank
 
 
 @given(st.text(st.characters(exclude_categories=())))

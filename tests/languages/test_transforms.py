@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from sonde.languages import LANGUAGES, facet_of
-from sonde.languages._edits import Edits
-from sonde.languages._transforms import COMMENTS, LAYOUT, RENAME, Transforms
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.edits import Edits
+from sonde.languages.engine.transforms import COMMENTS, LAYOUT, RENAME, Transforms
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 OTHERS = tuple(f"{word}{number}" for word in ("apple", "pear", "plum", "fig") for number in range(9))
 

@@ -19,7 +19,8 @@ from sonde.lenses import LENSES, Captured, LensSettings, Scoring
 from sonde.lenses.engine.lens import tasks_behind
 from sonde.lenses.surprisal.observe import active
 from sonde.results.scores import Score, scores_frame
-from sonde.tasks import TASKS, repositories
+from sonde.tasks import repositories
+from sonde.tasks.engine.task import TASKS
 
 
 def tasks_of(settings: LensSettings) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from sonde.capture.requests import Prepared, RankRules, WordAttention
 from sonde.capture.settings import CaptureSettings
 from sonde.corpora import Given, Item, split
 from sonde.languages import LANGUAGES, facet_of
-from sonde.languages._relations import Relations
+from sonde.languages.engine.relations import Relations
 from sonde.lenses import LENSES, Captured, Control, ControlObservations, LensSettings, Scoring
 from sonde.lenses.attention import splits_of
 from sonde.lenses.attention.baselines import Sets
@@ -33,7 +33,7 @@ from sonde.lenses.attention.score import Side, gains, pooled
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.scores import Score, scores_frame
-from sonde.tasks import TASKS
+from sonde.tasks.engine.task import TASKS
 
 BOS, SEP, PAD = 256, 257, 258
 CONTEXT = 128

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.languages._relations import Words
+from sonde.languages.engine.relations import Words
 from sonde.lenses.attention.baselines import NEVER, Hits, NumberRuns, Sets, greedy, ranks
 from sonde.lenses.attention.edges import Edges
 from sonde.lenses.attention.observe import keyword_hits

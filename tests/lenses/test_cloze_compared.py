@@ -16,7 +16,7 @@ from sonde.lenses.cloze.ranks import KS, with_seen
 from sonde.results import Mean, means
 from sonde.results.scores import Score
 from sonde.results.skewed import widening
-from sonde.tasks._cloze_queries import path_number
+from sonde.tasks.engine.cloze_queries import path_number
 
 FRAMES = ("assigned", "commented", "spaced")
 Rows = list[dict[str, Any]]

@@ -23,8 +23,8 @@ from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, TEXT, statements
 from sonde.lenses.engine.lens import Control, ControlObservations
 from sonde.models import ModelSpec, load_model
 from sonde.results.scores import Score, scores_frame
-from sonde.tasks import TASKS
-from sonde.tasks._cloze_columns import QUERY_SCHEMA
+from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA
+from sonde.tasks.engine.task import TASKS
 
 PAIRS = "\n".join(f"lib{n}.old,lib{n}.renewed" for n in range(12))
 

@@ -23,8 +23,7 @@ from sonde.lenses.cloze.score import preferred
 from sonde.lenses.engine.lens import Control, ControlObservations
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.results.scores import Score, scores_frame
-from sonde.tasks._cloze_columns import QUERY_SCHEMA
-from sonde.tasks._cloze_queries import path_number
+from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA, path_number
 
 LIBRARIES = [f"lib{number}" for number in range(15)]
 

@@ -20,7 +20,7 @@ from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.languages import facet_of
-from sonde.languages._program import Program
+from sonde.languages.engine.program_tokens import Program
 from sonde.lenses import LensSettings, Method, Training, training_lens
 from sonde.models import ModelSpec
 from sonde.papers.cubert.corpus import masked

@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sonde.corpora._ngram import NGram
+from sonde.corpora.engine.ngram import NGram
 from sonde.lenses.finetune import bias
 from sonde.lenses.finetune.bias import BIAS, BIGRAMS, NGRAM, bias_predictions
-from sonde.tasks._words import bag_words
+from sonde.tasks.engine.surface import bag_words
 
 
 def examples(size: int, seed: int, *, planted: bool) -> pl.DataFrame:

@@ -30,7 +30,7 @@ from sonde.results.series import series_frame
 from sonde.results.verdict import verdict_allowed
 from sonde.results.words import figures
 from sonde.tasks import EXAMPLE_SCHEMA, Dataset
-from sonde.tasks._surface import surface_predictions
+from sonde.tasks.engine.surface import surface_predictions
 
 LAYERS, WIDTH = 3, 8
 WORDS = ("alpha", "beta", "gamma", "delta", "omega", "sigma", "kappa", "theta")
@@ -605,7 +605,7 @@ def test_local_cues_stand_beside_the_probe_and_take_no_verdict(
     assert rest["value"] == pytest.approx(r2[None] - r2["local_cues"])
     assert (rest["ci_high"] < 0) is decided
     # Whatever they reach, the verdict is that over the surface baseline, and no other row is another.
-    monkeypatch.setattr("sonde.tasks._cues.marks_places", lambda examples: False)
+    monkeypatch.setattr("sonde.tasks.engine.surface.marks_places", lambda examples: False)
     scored = score({"task": frame}, observations, **OPTIONS)
     assert scored.equals(without_cues(table), null_equal=True)
     question = title.question

@@ -24,10 +24,10 @@ from sonde.corpora import SourceFile
 from sonde.lenses import LENSES, LensSettings, Method, Scoring, Training, TrainingLens
 from sonde.lenses.prompting.replies import INSTRUCTION, prompt_of, read
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
-from sonde.models._bundled import bundled_folder
-from sonde.models._server import Server, ServerSettings, serving
+from sonde.models.engine.external import Server, ServerSettings, serving
+from sonde.models.engine.model_names import bundled_folder
 from sonde.results.scores import Score, scores_frame
-from sonde.tasks import TASKS
+from sonde.tasks.engine.task import TASKS
 
 LENS = LENSES.load("prompting")
 CODE = "\n".join(
@@ -163,7 +163,7 @@ def test_what_is_wrong_with_a_server_is_one_line(server: ProtocolServer, reply: 
 def test_a_server_that_is_not_there_is_one_line(
     server: ProtocolServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sonde.models._server._TRIES", 2)
+    monkeypatch.setattr("sonde.models.engine.external._TRIES", 2)
     with pytest.raises(InputError, match="answers 404"):
         asking(server.url.removesuffix("/v1")).chat("p", 5)
     with pytest.raises(InputError, match="cannot be reached"):

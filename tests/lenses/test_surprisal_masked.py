@@ -22,7 +22,8 @@ from sonde.lenses import LENSES, Captured, LensSettings, Scoring
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
 from sonde.results.observations import OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score, scores_frame
-from sonde.tasks import TASKS, repositories
+from sonde.tasks import repositories
+from sonde.tasks.engine.task import TASKS
 
 LENS = LENSES.load("surprisal")
 PLL = LensSettings(options={"objective": "pll"})

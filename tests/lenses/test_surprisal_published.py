@@ -22,7 +22,8 @@ from sonde.capture.preparing import prepare
 from sonde.corpora import Item, SourceFile
 from sonde.lenses import LENSES, Captured, LensSettings
 from sonde.models import ModelSpec, load_model
-from sonde.tasks import TASKS, repositories
+from sonde.tasks import repositories
+from sonde.tasks.engine.task import TASKS
 
 CONTEXT = 64
 TEXTS = ("def f(a):\n    return a['é']\n", CODE, "x = 1\n")

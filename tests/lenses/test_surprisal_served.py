@@ -18,8 +18,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import sonde
 from sonde.base.errors import InputError, UsageError
 from sonde.models import ModelSpec, describe_special
-from sonde.models._bundled import bundled_folder
-from sonde.models._server import serving
+from sonde.models.engine.external import serving
+from sonde.models.engine.model_names import bundled_folder
 
 NAME = "sonde/mini-decoder"
 CODE = '''import math

@@ -22,7 +22,8 @@ from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Captured, LensSettings, Scoring
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.results.scores import Score, scores_frame
-from sonde.tasks import TASKS, repositories
+from sonde.tasks import repositories
+from sonde.tasks.engine.task import TASKS
 
 LENS = LENSES.load("surprisal")
 CODES = (

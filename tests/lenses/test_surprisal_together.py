@@ -14,7 +14,8 @@ from sonde.corpora import Item, SourceFile, Tag
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Captured, LensSettings
 from sonde.models import ModelSpec, load_tokenizer
-from sonde.tasks import TASKS, repositories
+from sonde.tasks import repositories
+from sonde.tasks.engine.task import TASKS
 
 CODES = (
     "def f(x):\n    return g(x, h(x))[0]\n",

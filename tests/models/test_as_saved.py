@@ -12,7 +12,7 @@ import transformers
 
 from sonde.base.errors import InputError
 from sonde.models import ModelSpec, describe, load_model
-from sonde.models._samples import forward_rows
+from sonde.models.engine.trial_batches import forward_rows
 
 from .conftest import ALL
 

@@ -14,9 +14,9 @@ from transformers import AutoModel
 
 from sonde.base.errors import InputError, SondeError
 from sonde.models import ModelSpec, derive, describe, load_model
-from sonde.models._contents import refuse_without_head
-from sonde.models._heads import body_and_head
-from sonde.models._samples import forward_rows
+from sonde.models.engine.family import refuse_without_head
+from sonde.models.engine.lm_head import body_and_head
+from sonde.models.engine.trial_batches import forward_rows
 
 from .conftest import ALL, DECODERS, build
 
@@ -161,7 +161,7 @@ def test_what_the_hub_says_of_a_body_is_taken(saved, tmp_path, monkeypatch):
     from huggingface_hub import HfApi
     from huggingface_hub.utils import SafetensorsFileMetadata, SafetensorsRepoMetadata, TensorInfo
 
-    from sonde.models import _by_headers
+    from sonde.models.engine import checks
 
     def told(*_, **__):
         with safe_open(saved("bert") / "model.safetensors", "pt") as held:
@@ -176,7 +176,7 @@ def test_what_the_hub_says_of_a_body_is_taken(saved, tmp_path, monkeypatch):
         )
 
     monkeypatch.setattr(HfApi, "get_safetensors_metadata", told)
-    monkeypatch.setattr(_by_headers, "revision_of", lambda _: "main")
+    monkeypatch.setattr(checks, "revision_of", lambda _: "main")
     config = transformers.AutoConfig.from_pretrained(saved("bert"))
-    found = _by_headers.contents_by_headers(ModelSpec(name="some/encoder"), config, "encoder")
+    found = checks.contents_by_headers(ModelSpec(name="some/encoder"), config, "encoder")
     assert found is not None and not found.head

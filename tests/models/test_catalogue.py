@@ -12,7 +12,6 @@ from sonde.experiments.catalogue import checkpoints_for
 from sonde.lenses import LENSES
 from sonde.models import (
     CELLS,
-    FAMILIES,
     Checkpoint,
     ModelSpec,
     bundled_names,
@@ -20,7 +19,8 @@ from sonde.models import (
     describe_checkpoint,
     known_checkpoints,
 )
-from sonde.models._catalogue import ATTENTION_WEIGHTS, MASKED_HEAD
+from sonde.models.engine.catalogue import ATTENTION_WEIGHTS, MASKED_HEAD
+from sonde.models.engine.family import FAMILIES
 
 PUBLISHED = [one for one in known_checkpoints() if not one.bundled]
 PAPERS = r"(INSPECT|CodeSyntax|CuBERT|INK|PERPLEXED), (Table|Section|Appendix) [A-Z0-9][0-9.]*"

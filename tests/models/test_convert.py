@@ -22,7 +22,7 @@ from sonde.base.errors import InputError, UsageError
 from sonde.cli.app import app
 from sonde.lenses import LENSES
 from sonde.models import ModelSpec, convert, known_models, load_model, resolve_revision
-from sonde.models import _convert as module
+from sonde.models.engine import convert as module
 
 from .published import PUBLISHED, VOCAB, save_published
 

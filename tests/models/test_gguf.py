@@ -19,8 +19,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 import sonde
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.models import load_model, load_tokenizer, resolve_revision, spec_of
-from sonde.models._gguf_tokenizer import _SPLITS, as_the_file_says
-from sonde.models._tokenizer_file import texts
+from sonde.models.engine.gguf import _SPLITS, as_the_file_says
+from sonde.models.engine.tokenizer_comparison import texts
 
 _SIZES = {
     "hidden_size": 64,

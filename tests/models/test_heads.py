@@ -4,9 +4,10 @@ import pytest
 import torch
 from transformers import AutoConfig
 
-from sonde.models import FAMILIES, Family, ModelSpec
-from sonde.models._heads import separates
-from sonde.models._load import _family_of
+from sonde.models import Family, ModelSpec
+from sonde.models.engine.family import FAMILIES
+from sonde.models.engine.lm_head import separates
+from sonde.models.engine.load import _family_of
 
 from .conftest import ALL, SEQ2SEQ, VOCAB, build
 

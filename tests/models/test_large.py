@@ -424,7 +424,7 @@ def test_weights_are_kept_in_the_type_that_they_were_saved_in(
 
 
 def test_accelerators_compute_in_what_was_saved(saved: Saved) -> None:
-    from sonde.models._weights import dtype_of
+    from sonde.models.engine.weights import dtype_of
 
     config = transformers.AutoConfig.from_pretrained(saved("llama"))
     for dtype in (torch.float16, torch.bfloat16, torch.float32):

@@ -82,7 +82,7 @@ def test_a_decoder_with_a_vocabulary_of_its_own_is_refused(saved, tmp_path):
 def test_an_encoder_decoder_is_not_taken_for_the_decoder_in_it():
     from transformers import AutoConfig
 
-    from sonde.models._load import _family_of
+    from sonde.models.engine.load import _family_of
 
     whole = AutoConfig.for_model("prophetnet", architectures=["ProphetNetForConditionalGeneration"])
     with pytest.raises(InputError, match="nor a known encoder-decoder"):
@@ -95,7 +95,7 @@ def test_an_encoder_decoder_is_not_taken_for_the_decoder_in_it():
 def test_the_encoder_of_an_encoder_decoder_alone_is_refused_as_one_half(model_type):
     from transformers import AutoConfig
 
-    from sonde.models._load import _family_of
+    from sonde.models.engine.load import _family_of
 
     half = AutoConfig.for_model(model_type, is_encoder_decoder=False, architectures=["T5EncoderModel"])
     with pytest.raises(InputError, match=f"one half of an encoder-decoder of type '{model_type}'"):
@@ -105,7 +105,7 @@ def test_the_encoder_of_an_encoder_decoder_alone_is_refused_as_one_half(model_ty
 def test_an_encoder_that_is_said_to_decode_is_no_half():
     from transformers import AutoConfig
 
-    from sonde.models._load import _family_of
+    from sonde.models.engine.load import _family_of
 
     with pytest.raises(InputError, match="type 'mobilebert' is neither a causal"):
         _family_of(ModelSpec(name="m"), AutoConfig.for_model("mobilebert", is_decoder=True))

@@ -7,10 +7,9 @@ import shutil
 import pytest
 import torch
 
+from sonde.base.terminal import FAULTS
 from sonde.models import ModelSpec, load_model
-from sonde.models._positions import table_positions
-from sonde.models._quiet import FAULTS
-from sonde.models._samples import forward_rows
+from sonde.models.engine.trial_batches import forward_rows, table_positions
 
 from .conftest import ALL
 

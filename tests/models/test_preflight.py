@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from sonde.base.errors import InputError
 from sonde.models import ModelSpec, describe, load_model
-from sonde.models._files import JSON_LIMIT
+from sonde.models.engine.files import JSON_LIMIT
 
 from .conftest import tiny_tokenizer
 

@@ -12,7 +12,7 @@ from transformers import CONFIG_MAPPING
 
 from sonde.base.errors import InputError
 from sonde.models import ModelSpec, load_model
-from sonde.models._sizes import check_sizes
+from sonde.models.engine.config_values import check_sizes
 from tests.experiments.conftest import save_decoder
 
 KINDS = (

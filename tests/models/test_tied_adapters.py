@@ -11,8 +11,8 @@ import torch
 import transformers
 
 from sonde.models import ModelSpec, load_model
-from sonde.models._adapting import is_merged
-from sonde.models._heads import body_and_head
+from sonde.models.engine.adapters import is_merged
+from sonde.models.engine.lm_head import body_and_head
 
 from .conftest import ALL, HEADS, tiny_tokenizer
 

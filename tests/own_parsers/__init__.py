@@ -13,11 +13,11 @@ from typing import Any
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Intake, Item, SourceFile, item_id, read_files
 from sonde.languages import LANGUAGES, Function
-from sonde.languages._text import EncodedText
-from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.tasks import TASKS, languages_of
-from sonde.tasks._measured import Measured
-from sonde.tasks._tagged import TokenClasses, tagging
+from sonde.languages.engine.text import EncodedText
+from sonde.languages.engine.treesitter import TreeSitterLanguage
+from sonde.tasks import languages_of
+from sonde.tasks.engine.task import TASKS
+from sonde.tasks.engine.task_types import Measured, TokenClasses, tagging
 from tests.own_parsers.parsers import Answer, ask_parser
 
 MEASURED = (

@@ -16,7 +16,7 @@ from sonde.experiments.checks import check_names
 from sonde.experiments.choices import lens_choices
 from sonde.experiments.replication import experiment_file, experiment_files, published_files, replicated
 from sonde.languages import facet_of
-from sonde.languages._relations import Relations
+from sonde.languages.engine.relations import Relations
 from sonde.lenses import LENSES, typed_options
 from sonde.results.published import PublishedTable, answers, published_table
 

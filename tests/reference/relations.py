@@ -20,8 +20,8 @@ from random import Random
 
 from sonde.base.fingerprint import unit_hash
 from sonde.languages import LANGUAGES, facet_of
-from sonde.languages._relations import AS_PUBLISHED, EdgeLabeller, PublishedLabeller, Related
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.relations import AS_PUBLISHED, EdgeLabeller, PublishedLabeller, Related
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 FUNCTIONS = 3_000
 _A_FILE = 5

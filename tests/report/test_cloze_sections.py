@@ -16,8 +16,7 @@ from sonde.report.section import Figure
 from sonde.results.dimensions import Dimensions
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory, slug
-from sonde.tasks._cloze_columns import QUERY_SCHEMA
-from sonde.tasks._cloze_queries import prompt_id
+from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA, prompt_id
 
 MODELS = {"org/base": 1.0, "org/other": 1.0}
 NAMES = sorted(name for name in PLOTS.names() if name.startswith("cloze_"))

@@ -43,7 +43,7 @@ def test_every_declared_table_stands_on_the_page() -> None:
     named = re.findall(r"^\{table: (.+)\}$", TEMPLATE.read_text(encoding="utf-8"), re.MULTILINE)
     assert len(named) == len(set(named)) >= 14
     # The columns of two labelled places are part of those of relations.
-    assert {*named, "sonde.tasks._task.PAIR_COLUMNS"} == set(DECLARED)
+    assert {*named, "sonde.tasks.engine.task.PAIR_COLUMNS"} == set(DECLARED)
 
 
 @pytest.mark.parametrize("name", DECLARED)

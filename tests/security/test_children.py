@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from sonde.base.children import SAFE_PATH, safe_children
-from sonde.corpora._index import pip_setting
-from sonde.corpora.pypi import _download_wheel
+from sonde.corpora.sources.pypi import _download_wheel, pip_setting
 from sonde.executors import EXECUTORS
 
 

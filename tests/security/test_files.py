@@ -17,11 +17,11 @@ import pytest
 import sonde
 from sonde.base.errors import InputError, SondeError
 from sonde.corpora import Intake, read_files
-from sonde.corpora._archive import read_tar, read_zip
-from sonde.corpora._walk import suffix_table
+from sonde.corpora.engine.releases import read_tar, read_zip
+from sonde.corpora.engine.walk import suffix_table
 from sonde.models import ModelSpec, describe, load_model
-from sonde.models import _files as files
-from sonde.models._resolve import Location
+from sonde.models.engine import files
+from sonde.models.engine.files import Location
 from sonde.store.rundir import RunDirectory
 from tests.experiments.conftest import decoder as decoder
 from tests.experiments.conftest import save_decoder

@@ -59,7 +59,7 @@ from sonde.corpora import (
     item_id,
     read_items,
 )
-from sonde.corpora._splits import split
+from sonde.corpora.engine.select import split
 from sonde.executors import EXECUTORS
 from sonde.experiments import Experiment, default_output
 from sonde.experiments.budget import of_any_sample
@@ -80,16 +80,18 @@ from sonde.languages import (
     reasons_without,
     version_of,
 )
-from sonde.languages._facets import BY_QUERY
-from sonde.languages._transforms import TRANSFORMS
+from sonde.languages.engine.components import BY_QUERY
+from sonde.languages.engine.transforms import TRANSFORMS
 from sonde.lenses import LENSES, Control, Method
-from sonde.models import FAMILIES, ModelSpec
+from sonde.models import ModelSpec
+from sonde.models.engine.family import FAMILIES
 from sonde.papers import quirks as declared_quirks
 from sonde.report import PLOTS, card_schema
 from sonde.results.scores import SCORES_COLUMNS
 from sonde.store.rundir import RunDirectory, label_path
-from sonde.tasks import TASKS, Task, build, build_pairs
-from sonde.tasks._examples import Example, example_table
+from sonde.tasks import Task, build, build_pairs
+from sonde.tasks.engine.examples import Example, example_table
+from sonde.tasks.engine.task import TASKS
 from sonde.training.pretrain.checkpoints import _belongings
 from sonde.training.pretrain.optimiser import OptimiserConfig
 from sonde.training.pretrain.recipe import (

@@ -11,13 +11,12 @@ import pytest
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.corpora import Given, SourceFile
 from sonde.languages import LANGUAGES
-from sonde.tasks import TASKS, Dataset, DrawingTask, Spread
-from sonde.tasks._cloze_aliases import DRAWN, AliasPool
-from sonde.tasks._cloze_queries import Queries, QueryRules, queries
-from sonde.tasks._cloze_segments import blanks, segments
-from sonde.tasks._cloze_statements import aliased, plain
-from sonde.tasks._names import gather
+from sonde.tasks import Dataset, DrawingTask, Spread
 from sonde.tasks.apis.api_cloze import task
+from sonde.tasks.engine.api_names import gather
+from sonde.tasks.engine.cloze_queries import DRAWN, AliasPool, Queries, QueryRules, blanks, queries, segments
+from sonde.tasks.engine.cloze_statements import aliased, plain
+from sonde.tasks.engine.task import TASKS
 
 OTHERS = "".join(f"import other{number} as o{number}\n" for number in range(12))
 TEXT = f'''{OTHERS}

@@ -9,10 +9,12 @@ import pytest
 
 from sonde.base.errors import InputError
 from sonde.corpora import SourceFile
-from sonde.tasks import TASKS, Dataset, DrawingTask, Spread, _cloze_fakes
-from sonde.tasks._cloze_columns import QUERY_SCHEMA
-from sonde.tasks._cloze_fakes import SLACK, Fakes, Spelling, halves, words_of
+from sonde.tasks import Dataset, DrawingTask, Spread
 from sonde.tasks.apis.api_deprecated import gathered
+from sonde.tasks.engine import cloze_margins
+from sonde.tasks.engine.cloze_margins import SLACK, Fakes, Spelling, halves, words_of
+from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA
+from sonde.tasks.engine.task import TASKS
 
 DEPRECATED, FAKES = TASKS.load("api_deprecated"), TASKS.load("api_fakes")
 
@@ -125,7 +127,7 @@ def test_fakes_have_real_parts_and_stand_nowhere_in_the_corpus() -> None:
 def test_a_seed_fixes_the_fakes_and_a_smaller_set_is_part_of_a_larger(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_cloze_fakes, "NEAR", 50.0)
+    monkeypatch.setattr(cloze_margins, "NEAR", 50.0)
     first, again, other = (drawn(FAKES, USER, seed=seed).examples for seed in (0, 0, 1))
     assert first.equals(again)
     assert not first.equals(other)
@@ -140,7 +142,7 @@ def fake(names: Any, name: str, pieces: Any = None, known: frozenset[str] = froz
 
 
 def test_known_words_are_no_fakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_cloze_fakes, "NEAR", 50.0)
+    monkeypatch.setattr(cloze_margins, "NEAR", 50.0)
     names = ["read_one", "load_two"]
     assert fake(names, "read_one") in ("read_two", "load_one")
     assert fake(names, "read_one", known=frozenset({"read_two"})) == "load_one"
@@ -168,7 +170,7 @@ def test_spelling_does_not_tell_fakes_from_names() -> None:
         others = Spelling([one for one in names if one != name])
         slow = others.score(name, {}) - others.score(made[0], {})
         assert made[1] == pytest.approx(slow, abs=0.15)
-        assert abs(made[1]) <= _cloze_fakes.NEAR
+        assert abs(made[1]) <= cloze_margins.NEAR
         assert spelling.score(name, {}) > spelling.score(name, spelling.without(name))
         margins.append(made[1])
     assert len(margins) > 30
@@ -196,7 +198,7 @@ def test_names_of_one_part_are_cut_between_their_pieces(monkeypatch: pytest.Monk
     assert halves("abcdef", ("abc", "de", "f")) == ([("abc", "def")], False)
     assert halves("_private_name", ()) == ([("_private_", "name")], True)
     pieces = {"weakref": ("weak", "ref"), "readline": ("read", "line")}
-    monkeypatch.setattr(_cloze_fakes, "NEAR", 50.0)
+    monkeypatch.setattr(cloze_margins, "NEAR", 50.0)
     assert fake(pieces, "weakref", pieces) in ("weakline", "readref")
 
 

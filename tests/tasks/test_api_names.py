@@ -5,8 +5,8 @@ import pytest
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import SourceFile
-from sonde.tasks._names import gather
 from sonde.tasks.apis.api_names import names_table, task
+from sonde.tasks.engine.api_names import gather
 
 
 def file(path: str, text: str, repository: str = "r", language: str = "python") -> SourceFile:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from sonde.base.errors import InputError
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
-from sonde.tasks import TASKS, Repository, repositories
+from sonde.tasks import Repository, repositories
+from sonde.tasks.engine.task import TASKS
 
 
 def file_of(path: str, text: str, language: str = "python", repository: str = "r") -> SourceFile:

@@ -9,11 +9,9 @@ import polars as pl
 import pytest
 
 from sonde.corpora import SourceFile
-from sonde.tasks._cloze_frequent import NEVER, FrequentPieces
-from sonde.tasks._cloze_queries import QueryRules, queries
-from sonde.tasks._cloze_segments import REFERENCE, segments
-from sonde.tasks._names import gather
 from sonde.tasks.apis.api_cloze import task
+from sonde.tasks.engine.api_names import gather
+from sonde.tasks.engine.cloze_queries import NEVER, REFERENCE, FrequentPieces, QueryRules, queries, segments
 
 LIBRARIES = [f"lib{number}" for number in range(6)]
 

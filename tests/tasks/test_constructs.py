@@ -6,7 +6,8 @@ import pytest
 
 from sonde.corpora import Item
 from sonde.languages import CONSTRUCT_LABELS
-from sonde.tasks import LABEL_SCHEMA, TASKS, build
+from sonde.tasks import LABEL_SCHEMA, build
+from sonde.tasks.engine.task import TASKS
 
 
 def test_constructs_are_spans_of_the_item() -> None:

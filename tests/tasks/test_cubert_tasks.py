@@ -18,16 +18,18 @@ import pytest
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import hash_text
-from sonde.corpora import Given, Intake, Item, SourceFile, Tag, _spread, item_id, read_items
-from sonde.corpora._items import items_of
+from sonde.corpora import Given, Intake, Item, SourceFile, Tag, item_id, read_items
+from sonde.corpora.engine import parallel
+from sonde.corpora.engine.read import items_of
 from sonde.languages import facet_of
-from sonde.languages._bugs import Bugs
-from sonde.languages._flow import Flow
-from sonde.languages._program import Program, tokenize
-from sonde.tasks import TASKS, Spread, _bugs, build, effective_clusters
-from sonde.tasks._balance import shares_for_test
-from sonde.tasks._bugs import BugTask, Choice, choice_of
-from sonde.tasks._misuse import misuse, pointers
+from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages.engine.data_flow import Flow
+from sonde.languages.engine.program_tokens import Program, tokenize
+from sonde.tasks import Spread, build, effective_clusters
+from sonde.tasks.engine import bugs
+from sonde.tasks.engine.balance import shares_for_test
+from sonde.tasks.engine.bugs import BugTask, Choice, choice_of, misuse, pointers
+from sonde.tasks.engine.task import TASKS
 
 PY = facet_of("python", "bugs", Bugs)
 ROWS = [
@@ -445,8 +447,8 @@ def test_order_and_processes_change_nothing(name: str) -> None:
 
 @pytest.mark.slow
 def test_several_processes_make_what_one_makes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_spread, "_CHUNK", 40)
-    monkeypatch.setattr(_bugs, "_FEW", 1000)
+    monkeypatch.setattr(parallel, "_CHUNK", 40)
+    monkeypatch.setattr(bugs, "_FEW", 1000)
     assert len(functions()) > 200
     one = build("wrong_operator", functions(), size=60, language="python")
     two = build("wrong_operator", functions(), size=60, language="python", spread=Spread(workers=3, worth=40))

@@ -16,12 +16,11 @@ from tests.contracts.test_every_language import SOURCES
 
 from sonde.corpora import Item, SourceFile, item_id
 from sonde.languages import LANGUAGES
-from sonde.tasks import EXAMPLE_SCHEMA, TASKS, Dataset, Repository, build, importing, repositories
-from sonde.tasks._cues import CUES_SCHEMA, WINDOWS, predict_local_cues, read_cues
-from sonde.tasks._own import OwnLabels
-from sonde.tasks._picked import places_of
-from sonde.tasks._surface import Parts
-from sonde.tasks._words import bag_words
+from sonde.tasks import EXAMPLE_SCHEMA, Dataset, Repository, build, importing, repositories
+from sonde.tasks.engine.spans import places_of
+from sonde.tasks.engine.surface import CUES_SCHEMA, WINDOWS, Parts, bag_words, predict_local_cues, read_cues
+from sonde.tasks.engine.task import TASKS
+from sonde.tasks.engine.user_labels import OwnLabels
 
 SECOND = {
     "go": "package p\n\nfunc g{0}(items []int, low int) int {{\n\tseen := len(items)\n"

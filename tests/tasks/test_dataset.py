@@ -16,14 +16,11 @@ from sonde.corpora import Given, Item, NearDuplicateIndex, duplicate_tokens, ite
 from sonde.executors import EXECUTORS
 from sonde.tasks import (
     EXAMPLE_SCHEMA,
-    TASKS,
     Dataset,
     Estimate,
     Picks,
     Repository,
     Spread,
-    _dataset,
-    _drawn,
     build,
     drawn_from,
     effective_clusters,
@@ -31,9 +28,11 @@ from sonde.tasks import (
     lack_of_clusters,
     more_clusters,
 )
-from sonde.tasks._balance import SHARES, Matching, deal, largest, matched_first, split_sizes
-from sonde.tasks._picked import Question
-from sonde.tasks._pool import _measure, length_class, pool_of
+from sonde.tasks.engine import dataset, sampling
+from sonde.tasks.engine.balance import SHARES, Matching, deal, largest, matched_first, split_sizes
+from sonde.tasks.engine.sampling import _measure, length_class, pool_of
+from sonde.tasks.engine.spans import Question
+from sonde.tasks.engine.task import TASKS
 
 TASK = """
 import polars as pl
@@ -447,8 +446,8 @@ def test_what_is_rare_is_looked_for_in_all_items(
     functions: list[Item], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bounds count what may be eligible, so that a rare kind is not cut to its share of all code."""
-    monkeypatch.setattr("sonde.tasks._pool._MOST", 12)
-    monkeypatch.setattr("sonde.tasks._pool._PER_CLUSTER", 3)
+    monkeypatch.setattr("sonde.tasks.engine.sampling._MOST", 12)
+    monkeypatch.setattr("sonde.tasks.engine.sampling._PER_CLUSTER", 3)
     rare = [
         item(
             f"def f{number}(a):\n    try:\n        return a[{number}] * {number}\n    except KeyError:\n"
@@ -518,7 +517,7 @@ def test_tasks_labelled_together_in_processes_give_what_each_gives_alone(
         spread=Spread(workers=2, worth=1),
     )
     for name, one in zip(tasks, alone, strict=True):
-        monkeypatch.setattr(_drawn, "picks_of", None)
+        monkeypatch.setattr(sampling, "picks_of", None)
         again = build(name, functions, size=60, language="python", picks=gathered[name])
         assert again.examples.equals(one.examples) and again.report == one.report
 
@@ -545,7 +544,7 @@ def test_faults_that_several_processes_make_are_those_of_one(
 def test_functions_that_are_not_needed_are_hardly_read(
     uneven: list[Item], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sonde.corpora._spread._CHUNK", 20)
+    monkeypatch.setattr("sonde.corpora.engine.parallel._CHUNK", 20)
     local, parts = EXECUTORS.load("local"), list[int]()
     real = local.map
 
@@ -587,7 +586,7 @@ def test_before_functions_are_labelled_it_is_said_how_long_that_takes(
     whole = planted(tmp_path, WHOLE, ("one", "many"), "item", name="whole")
     tokens = planted(tmp_path, TOKENS, ("name", "word"), "span", name="tokens")
     labelled: list[tuple[int, int]] = []
-    real = _dataset.pick_all
+    real = dataset.pick_all
 
     def counting(questions: Sequence[Question], items: Sequence[Item], spread: Spread) -> dict[str, Picks]:
         labelled.append((len(items), len(questions)))
@@ -595,10 +594,10 @@ def test_before_functions_are_labelled_it_is_said_how_long_that_takes(
 
     # A clock that goes on by a millisecond for each function and task that has been labelled.
     clock = lambda: sum(items * tasks for items, tasks in labelled) / 1_000  # noqa: E731
-    monkeypatch.setattr(_dataset, "pick_all", counting)
-    monkeypatch.setattr(_dataset.time, "perf_counter", clock)
-    monkeypatch.setattr(_dataset, "_WORTH_A_TRIAL", 100)
-    monkeypatch.setattr(_dataset, "ITEMS_FOR_TOKENS", 150)
+    monkeypatch.setattr(dataset, "pick_all", counting)
+    monkeypatch.setattr(dataset.time, "perf_counter", clock)
+    monkeypatch.setattr(dataset, "_WORTH_A_TRIAL", 100)
+    monkeypatch.setattr(dataset, "ITEMS_FOR_TOKENS", 150)
     told: list[tuple[Estimate, int]] = []
     spread = Spread(workers=2, worth=1)
     gather_picks(
@@ -620,7 +619,7 @@ def test_before_functions_are_labelled_it_is_said_how_long_that_takes(
 def test_only_what_is_drawn_from_is_looked_up_around(
     functions: list[Item], whole: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_dataset, "ITEMS_FOR_TOKENS", 100)
+    monkeypatch.setattr(dataset, "ITEMS_FOR_TOKENS", 100)
     pool = pool_of(functions, "python", 0).items
     assert list(drawn_from(TASKS.load("idn"), functions, 0, "python")) == list(pool[:100])
     assert list(drawn_from(TASKS.load(whole), functions, 0, "python")) == list(pool)

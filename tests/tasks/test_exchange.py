@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from sonde.tasks._bugs import Choice
-from sonde.tasks._exchange import VariableExchange, exchanges
+from sonde.tasks.engine.bugs import Choice
+from sonde.tasks.engine.pairs import VariableExchange, exchanges
 
 PYTHON = """\
 def total(prices, rate):

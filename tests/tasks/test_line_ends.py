@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from sonde.corpora import Intake, Item, SourceFile
-from sonde.corpora._items import items_of
+from sonde.corpora.engine.read import items_of
 from sonde.languages import LANGUAGES, Definition
-from sonde.tasks import TASKS
-from sonde.tasks._task import ItemLabels, Repository, languages_of
+from sonde.tasks.engine.task import TASKS, ItemLabels, Repository, languages_of
 
 TEXTS = {
     "python": '''@dec

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from sonde.base.errors import UsageError
 from sonde.corpora import Given, Intake, Item, SourceFile
-from sonde.corpora._items import items_of
-from sonde.tasks import LABEL_SCHEMA, TASKS, quirks_of
-from sonde.tasks._measured import binned, exact
-from sonde.tasks._task import classes_of
+from sonde.corpora.engine.read import items_of
+from sonde.tasks import LABEL_SCHEMA, quirks_of
+from sonde.tasks.engine.task import TASKS, classes_of
+from sonde.tasks.engine.task_types import binned, exact
 
 JAVA = """\
 int run(int limit, List<String> names) {

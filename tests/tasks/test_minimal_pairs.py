@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Given, Item, item_id
-from sonde.corpora._ngram import NGram
+from sonde.corpora.engine.ngram import NGram
 from sonde.languages import LANGUAGES, facet_of
-from sonde.languages._edits import Edits, TextPlace
-from sonde.tasks import PAIRED_SCHEMA, TASKS, Dataset, Spread, build, build_pairs
-from sonde.tasks._bugs import BugTask
-from sonde.tasks._changed import changed_places
-from sonde.tasks._counted import Counted
-from sonde.tasks._minimal_pairs import paired
-from sonde.tasks._mutation import Mutation
+from sonde.languages.engine.edits import Edits, TextPlace
+from sonde.tasks import PAIRED_SCHEMA, Dataset, Spread, build, build_pairs
+from sonde.tasks.engine.bugs import BugTask
+from sonde.tasks.engine.faults import Mutation
+from sonde.tasks.engine.pairs import Counted, paired
+from sonde.tasks.engine.spans import changed_places
+from sonde.tasks.engine.task import TASKS
 
 PAIRED = tuple(name for name in TASKS.names() if paired(TASKS.load(name)))
 MODULES = ("textwrap", "fnmatch", "shlex", "cmd", "configparser", "argparse", "ast", "tokenize")

@@ -11,11 +11,9 @@ from tests.counting import grows_by
 
 from sonde.corpora import Given, Item, item_id
 from sonde.languages import LANGUAGES, facet_of
-from sonde.languages._edits import Edits
-from sonde.tasks import TASKS
-from sonde.tasks._jumble import Exchange
-from sonde.tasks._mutation import Mutation, Surroundings
-from sonde.tasks._published import as_asked
+from sonde.languages.engine.edits import Edits
+from sonde.tasks.engine.faults import Exchange, Mutation, Surroundings
+from sonde.tasks.engine.task import TASKS, as_asked
 from sonde.tasks.faults.typ import misspellings, of_split
 
 JUMBLES = ("jbl", "jbl_parsed", "jmb", "jft", "jst", "jbk")

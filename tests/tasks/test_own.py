@@ -14,7 +14,8 @@ from tests.copied import copied, functions
 
 from sonde.base.errors import InputError
 from sonde.corpora import Given, Item, item_id
-from sonde.tasks import COPIES, TASKS, Dataset, build
+from sonde.tasks import COPIES, Dataset, build
+from sonde.tasks.engine.task import TASKS
 
 SIZE = 120
 

@@ -8,10 +8,9 @@ import pytest
 
 from sonde.corpora import Item
 from sonde.languages import facet_of
-from sonde.languages._flow import Flow
-from sonde.languages._metrics import Metrics
-from sonde.tasks import TASKS
-from sonde.tasks._task import PAIR_SCHEMA
+from sonde.languages.engine.data_flow import Flow
+from sonde.languages.engine.metrics import Metrics
+from sonde.tasks.engine.task import PAIR_SCHEMA, TASKS
 
 JAVA = "int f(int a, int b) { int c = a; for (int d : c) { int e = 1; b = d; } return b; }"
 PYTHON = "def f(a, b):\n    c = a\n    d = [e for e in c if e]\n    return b, d\n"

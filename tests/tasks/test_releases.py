@@ -9,8 +9,8 @@ import pytest
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import SourceFile
-from sonde.tasks._releases import KEPT, NEW, names_by_release
 from sonde.tasks.apis.api_cloze import task
+from sonde.tasks.engine.api_names import KEPT, NEW, names_by_release
 
 CLIENT = """
 import demo_shape

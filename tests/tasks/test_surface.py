@@ -8,8 +8,7 @@ import pytest
 
 from sonde.corpora import Given, Item, item_id
 from sonde.tasks import Dataset, build
-from sonde.tasks._surface import SURFACE_SCHEMA, surface_predictions
-from sonde.tasks._words import bag_words, leaning
+from sonde.tasks.engine.surface import SURFACE_SCHEMA, bag_words, leaning, surface_predictions
 
 
 def item(text: str, label: str, split: str, task: str, start: int = 0, end: int | None = None) -> Item:

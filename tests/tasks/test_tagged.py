@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sonde.corpora import Given, Item, SourceFile
-from sonde.languages._tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES
-from sonde.tasks import LABEL_SCHEMA, TASKS, Repository, importing
+from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES
+from sonde.tasks import LABEL_SCHEMA, Repository, importing
+from sonde.tasks.engine.task import TASKS
 
 PYTHON = SourceFile(
     "a.py", "import os, re as r\n\ndef f(os_):\n    return os.walk(r.x, os_)\n", "python", "c", "one"

@@ -15,9 +15,9 @@ import pytest
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Item, Selection, select
-from sonde.corpora._spread import ONE, Spread
+from sonde.corpora.engine.parallel import ONE, Spread
 from sonde.languages import facet_of
-from sonde.languages._bugs import Bugs
+from sonde.languages.engine.bug_sites import Bugs
 from sonde.tasks import Dataset, PoolTransform, Question, build, build_pairs, transform_dataset
 
 TASKS = (

@@ -19,7 +19,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMa
 
 from sonde.base.fingerprint import hash_text
 from sonde.corpora import Intake, item_id, read_files, reserved
-from sonde.corpora._items import items_of
+from sonde.corpora.engine.read import items_of
 from sonde.training.pretrain.documents import THRESHOLD, permitted
 from sonde.training.pretrain.export import LARGEST
 from sonde.training.pretrain.recipe import read_recipe

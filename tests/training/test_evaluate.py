@@ -13,7 +13,7 @@ from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausa
 
 from sonde.base.errors import InputError
 from sonde.corpora import reserved
-from sonde.corpora._ngram import NGram
+from sonde.corpora.engine.ngram import NGram
 from sonde.training.pretrain.evaluate import (
     Figures,
     document_nats,

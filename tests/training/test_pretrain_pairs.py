@@ -21,7 +21,7 @@ from transformers import (
 from sonde.alignment.subwords import encode
 from sonde.base.errors import InputError
 from sonde.languages import facet_of
-from sonde.languages._program import Program
+from sonde.languages.engine.program_tokens import Program
 from sonde.models import ModelSpec, load_model
 from sonde.training.pretrain.blocks import DocumentLines, PairDataset, SentencePair, all_pairs, document_pairs
 from sonde.training.pretrain.objectives import hide_some, pair_losses

@@ -15,7 +15,7 @@ from sonde.capture.requests import HiddenStates, Pass, Plain, Prepared
 from sonde.corpora import Intake, Item, read_items
 from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec, load_model
-from sonde.tasks import TASKS
+from sonde.tasks.engine.task import TASKS
 from sonde.training.probes.linear import probe_layers
 from sonde.training.probes.splits import Parts
 

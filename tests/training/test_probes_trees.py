@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sonde.base.errors import InputError
-from sonde.languages._binary import ADDED, BinaryTree, Labels
+from sonde.languages.engine.tree import ADDED, BinaryTree, Labels
 from sonde.training.probes.controls import CEILING, LEFT, PAIRS, RIGHT, without_states
 from sonde.training.probes.trees import TreeText, compare, probe_trees
 

@@ -13,7 +13,7 @@ from sonde.alignment import align, encode
 from sonde.base.errors import InputError
 from sonde.corpora import Intake, read_files
 from sonde.languages import LANGUAGES, facet_of
-from sonde.languages._program import JOINT, NEWLINE, Program, program_tokens, whole_tokens
+from sonde.languages.engine.program_tokens import JOINT, NEWLINE, Program, program_tokens, whole_tokens
 from sonde.training.pretrain.vocabulary import learn_program_vocabulary, with_template
 
 PY = facet_of("python", "program", Program)

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Int
 from sonde.alignment.spans import Alignment, Coverage, Subwords
 from sonde.base.errors import CaptureError
 from sonde.languages import TOKEN_KINDS, CodeTokens, Tree
-from sonde.languages._text import blank
+from sonde.languages.engine.text import blank
 
 VERSION = 1
 """Changes with every change of an alignment's result, so that stored observations are computed again."""

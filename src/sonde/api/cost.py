@@ -55,7 +55,7 @@ from sonde.experiments.plan import ObserveJob, TrainJob
 from sonde.experiments.run import run
 from sonde.experiments.shows import ASSUMED, Shows, shows
 from sonde.lenses.finetune.options import LENS, PRETRAINED, SCRATCH, FinetuneOptions
-from sonde.models._resolve import behind_a_server
+from sonde.models.engine.files import behind_a_server
 from sonde.report import RunData, task_answers
 from sonde.results.detectable import Clustering
 from sonde.store.cache import SIZE

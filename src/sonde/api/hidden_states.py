@@ -17,11 +17,12 @@ from sonde.experiments import Experiment, Progress
 from sonde.experiments.plan import group_prefix
 from sonde.lenses import LensSettings
 from sonde.lenses.probe.data import LayerStates, ProbedExamples
-from sonde.models import FAMILIES, split_family
+from sonde.models import split_family
+from sonde.models.engine.family import FAMILIES
 from sonde.report import ModelInfo, RunData
 from sonde.results.columns import scan_files
 from sonde.store.rundir import label_path
-from sonde.tasks import TASKS
+from sonde.tasks.engine.task import TASKS
 
 PROBING = "probe"
 """The lens that stores states."""

@@ -27,7 +27,7 @@ from sonde.capture.requests import begun
 from sonde.capture.settings import CaptureOptions
 from sonde.experiments.plan import group_prefix
 from sonde.languages import facet_of, has_facet, parses
-from sonde.languages._bugs import Bugs
+from sonde.languages.engine.bug_sites import Bugs
 from sonde.lenses.engine.observations import pack, subwords_of, unpack
 from sonde.lenses.finetune.options import LENS
 from sonde.lenses.probe.data import poolings_of
@@ -42,8 +42,8 @@ from sonde.results.dimensions import dimensions_are
 from sonde.results.layers import account_layers
 from sonde.results.scores import Score
 from sonde.store.rundir import RunDirectory
-from sonde.tasks import TASKS
-from sonde.tasks._bugs import CORRECT, BugTask, Edit
+from sonde.tasks.engine.bugs import CORRECT, BugTask, Edit
+from sonde.tasks.engine.task import TASKS
 from sonde.training.finetune.saved import FACTS, NOTHING, FineTuned, Told
 from sonde.training.probes.linear import probe_unchecked
 from sonde.training.probes.splits import Parts

@@ -12,9 +12,9 @@ from urllib.parse import quote
 from sonde.base.errors import InputError
 from sonde.base.terminal import escaped
 from sonde.corpora import Intake, Item, SourceFile, language_of_path, read_text
-from sonde.corpora._items import items_of
+from sonde.corpora.engine.read import items_of
 from sonde.languages import LANGUAGES, Function
-from sonde.languages._text import line_breaks
+from sonde.languages.engine.text import line_breaks
 from sonde.results.words import figures, standing
 from sonde.version import __version__
 

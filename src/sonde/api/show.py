@@ -33,8 +33,8 @@ from sonde.capture.requests import (
 )
 from sonde.experiments.arguments import Names, Place, several
 from sonde.languages import has_facet
-from sonde.languages._relations import Words
-from sonde.languages._text import blank
+from sonde.languages.engine.relations import Words
+from sonde.languages.engine.text import blank
 from sonde.lenses import LensSettings
 from sonde.lenses.attention.edges import FACET, Edges, read_item, subwords_of
 from sonde.lenses.engine.observations import put_together, whole_words, word_by_word

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from sonde.base.errors import CaptureError
 from sonde.capture.attention import FUSED, OUTPUTS, OWN, SIDES, Recording, RowReader, attending, switched
 from sonde.models import LoadedModel
-from sonde.models._samples import forward_rows, moved, near, some_rows
-from sonde.models._weights import TF32
+from sonde.models.engine.trial_batches import forward_rows, moved, near, some_rows
+from sonde.models.engine.weights import TF32
 
 HALF = (torch.float16, torch.bfloat16)
 

@@ -28,7 +28,7 @@ from sonde.capture.settings import CaptureSettings
 from sonde.capture.tensors import BatchTokens, Upload
 from sonde.capture.windows import Row, RowCutter, compose
 from sonde.models import LoadedModel
-from sonde.models._heads import body_and_head
+from sonde.models.engine.lm_head import body_and_head
 
 _CPU_BUDGET, _ACCELERATOR_BUDGET = 2048, 16384
 """Padded tokens of a batch, both inputs of a pair counted; a graph of all states is kept."""

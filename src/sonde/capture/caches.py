@@ -19,10 +19,10 @@ from sonde.capture.interventions import Change
 from sonde.capture.merge_requests import Input
 from sonde.capture.tensors import Upload
 from sonde.capture.windows import Row, compose, pad
-from sonde.languages._text import alike
+from sonde.languages.engine.text import alike
 from sonde.models import LoadedModel
-from sonde.models._placing import devices_of
-from sonde.models._samples import forward_rows, moved, near, some_rows
+from sonde.models.engine.device_map import devices_of
+from sonde.models.engine.trial_batches import forward_rows, moved, near, some_rows
 
 _LEAST = 16
 """Tokens that sharing has to save beyond one further forward."""

@@ -31,7 +31,7 @@ from sonde.capture.runner import Runner
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.windows import Row, RowCutter, compose
 from sonde.models import LoadedModel
-from sonde.models._contents import refuse_without_head
+from sonde.models.engine.family import refuse_without_head
 
 _HELD = 1 << 28
 """Bytes of states that are held at a time."""

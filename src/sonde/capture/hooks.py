@@ -21,8 +21,9 @@ from sonde.base.errors import CaptureError, InputError
 from sonde.capture.interventions import Affine, Change
 from sonde.capture.tensors import Sent, Upload
 from sonde.capture.windows import Row
-from sonde.models import FAMILIES, LoadedModel
-from sonde.models._sites import ModelSide
+from sonde.models import LoadedModel
+from sonde.models.engine.architectures import ModelSide
+from sonde.models.engine.family import FAMILIES
 
 _Place = tuple[str, str, int]
 _Rule = Callable[[Tensor], Tensor]

@@ -20,8 +20,7 @@ from sonde.capture.states import vectors
 from sonde.capture.tensors import Download, Fetched, Sent, Upload
 from sonde.capture.windows import Row
 from sonde.models import LoadedModel
-from sonde.models._heads import WholeHead
-from sonde.models._norms import LastSteps, last_steps
+from sonde.models.engine.lm_head import LastSteps, WholeHead, last_steps
 
 
 class LayerReader:

@@ -19,7 +19,7 @@ from sonde.capture.requests import Answer, Prepared, ScoredAnswers
 from sonde.capture.tensors import Download, Fetched, Upload
 from sonde.capture.windows import Row
 from sonde.models import LoadedModel
-from sonde.models._heads import Head, WholeHead
+from sonde.models.engine.lm_head import Head, WholeHead
 
 NEAR_TIE = 1e-4
 """Nats within which two answers count as tied, as for ids."""

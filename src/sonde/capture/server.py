@@ -23,8 +23,7 @@ from sonde.capture.scoring import NEAR_TIE
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec
-from sonde.models._encoders import encoded
-from sonde.models._server import DeclinedError, Server
+from sonde.models.engine.external import DeclinedError, Server, encoded
 
 _NO_SCORES = (LookupError, TypeError, ValueError, AttributeError)
 """What reading an answer raises that is not of the form of its way."""

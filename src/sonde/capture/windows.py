@@ -15,7 +15,7 @@ from sonde.capture.merge_requests import Input
 from sonde.capture.requests import Prepared, Start, WordLookups
 from sonde.capture.settings import CaptureSettings
 from sonde.models import LoadedModel
-from sonde.models._contents import refuse_without_head
+from sonde.models.engine.family import refuse_without_head
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import typer
 
 from sonde.base.terminal import escaped, say
 from sonde.cli.output import Shown, shown
-from sonde.languages._text import line_breaks, plain_breaks
+from sonde.languages.engine.text import line_breaks, plain_breaks
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -1,9 +1,9 @@
 """Corpora: named sources of code in, items out."""
 
-from sonde.corpora._build import build_corpus
-from sonde.corpora._building import Building
-from sonde.corpora._clusters import NearTexts, near_clusters
-from sonde.corpora._corpus import (
+from sonde.corpora.engine.build import Building, build_corpus, rebuild_corpus
+from sonde.corpora.engine.candidates import Enough, FirstItems
+from sonde.corpora.engine.content_cache import content_key, kept_definitions, kept_imports
+from sonde.corpora.engine.corpus import (
     DatedSource,
     Given,
     Intake,
@@ -16,19 +16,20 @@ from sonde.corpora._corpus import (
     Tag,
     item_id,
 )
-from sonde.corpora._decode import read_text
-from sonde.corpora._duplicates import NearDuplicateIndex, duplicate_tokens
-from sonde.corpora._first import Enough, FirstItems
-from sonde.corpora._items import read_items
-from sonde.corpora._kept import content_key
-from sonde.corpora._lock import Lock, LockedItem, read_lock, write_lock
-from sonde.corpora._manifest import Manifest, ManifestRow, read_manifest
-from sonde.corpora._open import CORPORA, brought_tasks, check_corpora, check_corpus, read_files
-from sonde.corpora._rebuild import rebuild_corpus
-from sonde.corpora._select import BEYOND_CAP, BEYOND_LIMIT, content_hash, select
-from sonde.corpora._spans_index import kept_definitions, kept_imports
-from sonde.corpora._splits import reserved, split
-from sonde.corpora._walk import language_of_path
+from sonde.corpora.engine.decode import read_text
+from sonde.corpora.engine.dedup import NearDuplicateIndex, NearTexts, duplicate_tokens, near_clusters
+from sonde.corpora.engine.lock import Lock, LockedItem, read_lock, write_lock
+from sonde.corpora.engine.read import (
+    CORPORA,
+    brought_tasks,
+    check_corpora,
+    check_corpus,
+    read_files,
+    read_items,
+)
+from sonde.corpora.engine.select import BEYOND_CAP, BEYOND_LIMIT, content_hash, reserved, select, split
+from sonde.corpora.engine.staging import Manifest, ManifestRow, read_manifest
+from sonde.corpora.engine.walk import language_of_path
 
 __all__ = [
     "BEYOND_CAP",

@@ -20,7 +20,7 @@ from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.lenses import DEFAULT_LENS
 from sonde.models import QUANTISATIONS
-from sonde.models._naming import NONE
+from sonde.models.engine.model_names import NONE
 
 MODES = ("corrected", "paper")
 DTYPES = ("auto", "float32", "tf32", "float16", "bfloat16")

@@ -13,7 +13,7 @@ from sonde.experiments.replication import headers as experiments
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES
 from sonde.models import Checkpoint, describe_checkpoint, known_checkpoints, known_models
-from sonde.tasks import TASKS
+from sonde.tasks.engine.task import TASKS
 
 REGISTRIES: dict[str, Registry[object]] = {
     "corpora": CORPORA,  # pyright: ignore[reportAssignmentType]  registries are only read here

@@ -18,8 +18,8 @@ from sonde.experiments.shards import check_shard
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens, typed_options
 from sonde.models import Capabilities, ModelSpec, describe, settle, trainable
-from sonde.models._adapting import adapter_location
-from sonde.models._resolve import locate, takes_texts
+from sonde.models.engine.files import adapter_location, takes_texts
+from sonde.models.engine.locate import locate
 
 _ANYWHERE = ("auto", "cpu")
 """Devices that every machine has."""

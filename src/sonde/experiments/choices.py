@@ -22,7 +22,8 @@ from sonde.lenses import LENSES, Lens, PairingLens, ReadingLens, TrainingLens, p
 from sonde.lenses.engine.lens import tasks_behind
 from sonde.models import Capabilities, ModelSpec, pin, resolve_revision, seen_items, settle, spec_of
 from sonde.store.rundir import slug
-from sonde.tasks import TASKS, ablations_of, quirks_of
+from sonde.tasks import ablations_of, quirks_of
+from sonde.tasks.engine.task import TASKS
 
 
 def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:

@@ -16,16 +16,16 @@ import polars as pl
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, Item, SourceFile, check_corpus, read_files
-from sonde.corpora._items import items_of
-from sonde.corpora._splits import SPLITS
-from sonde.corpora._spread import ONE, ItemChunk
+from sonde.corpora.engine.parallel import ONE, ItemChunk
+from sonde.corpora.engine.read import items_of
+from sonde.corpora.engine.staging import SPLITS
 from sonde.executors import kept_processes, reach
 from sonde.experiments.labels import around_files
 from sonde.languages import has_facet
-from sonde.tasks import TASKS, Question, Spread, Task, label_items
-from sonde.tasks._bugs import BugTask
-from sonde.tasks._drawn import DatasetRequest
-from sonde.tasks._pool import Pool, count_tokens, edits_of
+from sonde.tasks import Question, Spread, Task, label_items
+from sonde.tasks.engine.bugs import BugTask
+from sonde.tasks.engine.sampling import DatasetRequest, Pool, count_tokens, edits_of
+from sonde.tasks.engine.task import TASKS
 
 BUG_TASKS = (
     *("variable_misuse", "wrong_operator", "swapped_operand", "function_docstring", "exception_type"),

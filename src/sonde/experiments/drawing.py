@@ -29,7 +29,6 @@ from sonde.tasks import (
     COPIES,
     DRAWING,
     NO_PICKS,
-    TASKS,
     TRANSFORM_VERSION,
     Dataset,
     DrawingTask,
@@ -51,6 +50,7 @@ from sonde.tasks import (
     needs_imports,
     transform_dataset,
 )
+from sonde.tasks.engine.task import TASKS
 
 DEFAULT_SIZE = 10_000
 """Examples a task where a run names no limit; the largest set of INSPECT's paper."""

@@ -12,9 +12,9 @@ from sonde.base.errors import UsageError
 from sonde.corpora import Item, NearDuplicateIndex, Selection, duplicate_tokens, select
 from sonde.experiments.lens_choice import LensChoice
 from sonde.tasks import Dataset
-from sonde.tasks._examples import example_table
-from sonde.tasks._given import example_of
-from sonde.tasks._pool import edits_of
+from sonde.tasks.engine.examples import example_table
+from sonde.tasks.engine.sampling import edits_of
+from sonde.tasks.engine.user_labels import example_of
 
 OPTION = "external_test"
 """Option of a lens that names the corpus."""

@@ -11,7 +11,7 @@ from typing import Any
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.files import write_atomic
 from sonde.corpora import FirstItems, Intake, Item, Selection, check_corpora, read_files, read_items, select
-from sonde.corpora._spread import ItemChunk
+from sonde.corpora.engine.parallel import ItemChunk
 from sonde.executors import kept_processes, reach
 from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.drawing import DEFAULT_SIZE, pool_selection
@@ -22,7 +22,6 @@ from sonde.experiments.selecting import account, unused_account
 from sonde.experiments.unparsed import DROPPED, dropped_account, unparsed_account, unparsed_items
 from sonde.languages import reasons_without
 from sonde.tasks import (
-    TASKS,
     AccountingTask,
     CorpusTask,
     Question,
@@ -36,6 +35,7 @@ from sonde.tasks import (
     languages_of,
     quirks_of,
 )
+from sonde.tasks.engine.task import TASKS
 
 TASK_HERE = "{task}"
 """Stands in the name of a file for that of the task."""

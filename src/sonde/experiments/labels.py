@@ -16,7 +16,6 @@ from sonde.results.columns import scan_files
 from sonde.store.parts import PartStore
 from sonde.store.rundir import label_path
 from sonde.tasks import (
-    TASKS,
     Question,
     Repository,
     Spread,
@@ -26,6 +25,7 @@ from sonde.tasks import (
     needs_imports,
     repositories,
 )
+from sonde.tasks.engine.task import TASKS
 
 
 def label_rule(task_name: str, group: Group, mode: str, quirks: tuple[str, ...]) -> str:

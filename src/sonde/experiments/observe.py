@@ -28,8 +28,8 @@ from sonde.experiments.preparation import items_of, prepared_of
 from sonde.lenses import Captured, reading_lens
 from sonde.lenses.engine.lens import ServerOptions
 from sonde.models import LoadedModel, ModelSpec, load_model
-from sonde.models._resolve import behind_a_server, takes_texts
-from sonde.models._server import serving
+from sonde.models.engine.external import serving
+from sonde.models.engine.files import behind_a_server, takes_texts
 from sonde.results.columns import scan_files
 from sonde.store.cache import TableCache
 from sonde.store.parts import PartStore

@@ -21,7 +21,7 @@ from sonde.experiments.pools import JobPool, pools
 from sonde.experiments.preparation import preparing_ahead
 from sonde.experiments.tables import scan_inputs
 from sonde.models import ModelSpec
-from sonde.models._resolve import takes_texts
+from sonde.models.engine.files import takes_texts
 from sonde.store.cache import TableCache
 from sonde.store.rundir import RunDirectory
 

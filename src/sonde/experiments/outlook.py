@@ -24,7 +24,7 @@ from sonde.experiments.plan import ModelChoice, ObserveJob, Plan, Reading
 from sonde.experiments.settled import planned, read_by_models, settled
 from sonde.lenses import LENSES, reading_lens
 from sonde.models import ModelSpec, load_tokenizer
-from sonde.models._resolve import behind_a_server, takes_texts
+from sonde.models.engine.files import behind_a_server, takes_texts
 from sonde.results.detectable import Clustering
 from sonde.store.parts import PartStore
 

@@ -15,7 +15,7 @@ from sonde.corpora import Selection
 from sonde.experiments._experiment import Experiment
 from sonde.lenses import DEFAULT_LENS, LENSES, typed_options
 from sonde.models import full_name
-from sonde.models._naming import NONE
+from sonde.models.engine.model_names import NONE
 
 Record = TypeVar("Record", Experiment, Selection, CaptureOptions)
 

@@ -15,7 +15,7 @@ from sonde.corpora import Item
 from sonde.experiments.lens_choice import LensChoice
 from sonde.lenses import Control, Method
 from sonde.models import ModelSpec
-from sonde.models._resolve import takes_texts
+from sonde.models.engine.files import takes_texts
 from sonde.store.rundir import RunDirectory
 
 ITEMS_A_JOB = 64

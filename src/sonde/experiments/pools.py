@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from sonde.experiments.plan import ObserveJob
 from sonde.models import ModelSpec, describe
-from sonde.models._resolve import takes_texts
+from sonde.models.engine.files import takes_texts
 
 _MOST_JOBS = 16
 """Jobs of one pool: 1,024 functions give batches of 13,000 tokens, 0.87 of them real."""

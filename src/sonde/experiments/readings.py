@@ -25,7 +25,8 @@ from sonde.experiments.tables import items_frame
 from sonde.lenses import LENSES, LensSettings, Method, TrainingLens, reading_lens
 from sonde.results.scores import Score
 from sonde.store.parts import PartStore
-from sonde.tasks import TASKS, DrawingTask, effective_clusters, lack_of_clusters, more_clusters
+from sonde.tasks import DrawingTask, effective_clusters, lack_of_clusters, more_clusters
+from sonde.tasks.engine.task import TASKS
 
 _PATHS = ("cluster", "path")
 

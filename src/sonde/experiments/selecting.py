@@ -19,8 +19,8 @@ from sonde.corpora import (
     read_files,
     select,
 )
-from sonde.corpora._spans_index import LOST
-from sonde.corpora._walk import UNREAD
+from sonde.corpora.engine.content_cache import LOST
+from sonde.corpora.engine.walk import UNREAD
 from sonde.experiments._outcome import Session
 from sonde.experiments.plan import Group
 from sonde.experiments.unparsed import unparsed_account, unparsed_items

@@ -16,7 +16,7 @@ from sonde.lenses import LENSES
 from sonde.results.columns import scan_files
 from sonde.results.series import FEWEST, step_of
 from sonde.store.rundir import RunDirectory, label_path
-from sonde.tasks import TASKS
+from sonde.tasks.engine.task import TASKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from sonde.experiments.observing import is_there
 from sonde.experiments.plan import TrainJob, group_prefix
 from sonde.experiments.tables import scan_inputs
 from sonde.lenses import Training, training_lens
-from sonde.models._resolve import behind_a_server
+from sonde.models.engine.files import behind_a_server
 from sonde.results.columns import scan_files
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory, label_path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sonde.corpora import Item
-from sonde.corpora._spread import ItemChunk, Spread
+from sonde.corpora.engine.parallel import ItemChunk, Spread
 from sonde.languages import parses
 
 DROPPED = "does not parse"

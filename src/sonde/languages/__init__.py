@@ -6,10 +6,9 @@ from types import MappingProxyType
 from typing import Any
 
 from sonde.base.registry import Registry
-from sonde.languages._facets import facet_of, has_facet
-from sonde.languages._language import Language
-from sonde.languages._settings import has_table, read_table
-from sonde.languages._tree import (
+from sonde.languages.engine.components import facet_of, has_facet
+from sonde.languages.engine.grammar import Language, has_table, read_table
+from sonde.languages.engine.tree import (
     CONSTRUCT_LABELS,
     TOKEN_KINDS,
     TOKEN_ROLES,
@@ -56,7 +55,7 @@ def parses(language: str, text: str) -> bool:
 
     What it cannot read lies in the tree as fragments, and so do the labels of it.
     """
-    from sonde.languages._treesitter import TreeSitterLanguage
+    from sonde.languages.engine.treesitter import TreeSitterLanguage
 
     found = LANGUAGES.load(language)
     if isinstance(found, TreeSitterLanguage):

@@ -1,14 +1,22 @@
 """Models: any checkpoint that transformers loads, by path, hub name or bundled name."""
 
-from sonde.base.registry import Registry
-from sonde.models._bundled import bundled_names, frequencies, manifest, seen_items
-from sonde.models._catalogue import CELLS, Checkpoint, known_checkpoints, known_models, size_text
-from sonde.models._configuration import tokenizer_stamps
-from sonde.models._convert import convert
-from sonde.models._derive import derive
-from sonde.models._family import Capabilities, Family, Gap, Infill, LoadedModel, ModelSpec, SpecialTokens
-from sonde.models._kinds import DecoderFamily, EncoderDecoderFamily, EncoderFamily
-from sonde.models._load import (
+from sonde.models.engine.architectures import DecoderFamily, EncoderDecoderFamily, EncoderFamily
+from sonde.models.engine.catalogue import CELLS, Checkpoint, known_checkpoints, known_models, size_text
+from sonde.models.engine.configuration import tokenizer_stamps
+from sonde.models.engine.convert import convert
+from sonde.models.engine.derive import derive
+from sonde.models.engine.device_map import device_map_text
+from sonde.models.engine.family import (
+    FAMILIES,
+    Capabilities,
+    Family,
+    Gap,
+    Infill,
+    LoadedModel,
+    ModelSpec,
+    SpecialTokens,
+)
+from sonde.models.engine.load import (
     describe,
     describe_checkpoint,
     describe_special,
@@ -17,13 +25,19 @@ from sonde.models._load import (
     settle,
     trainable,
 )
-from sonde.models._naming import QUANTISATIONS, full_name, spec_of, split_family, split_revision
-from sonde.models._placing import device_map_text
-from sonde.models._revision import pin
-from sonde.models._stored import stored
-from sonde.models._tokenizer import load_tokenizer
-
-FAMILIES: Registry[Family] = Registry("sonde.models", "model family", "family", protocols=(Family,))
+from sonde.models.engine.locate import pin, stored
+from sonde.models.engine.model_names import (
+    QUANTISATIONS,
+    bundled_names,
+    frequencies,
+    full_name,
+    manifest,
+    seen_items,
+    spec_of,
+    split_family,
+    split_revision,
+)
+from sonde.models.engine.tokenizer import load_tokenizer
 
 __all__ = [
     "CELLS",

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from sonde.base.fingerprint import sample_place
 from sonde.languages import LANGUAGES
-from sonde.languages._text import line_breaks
+from sonde.languages.engine.text import line_breaks
 from sonde.report.charts import Ends, arcs
 from sonde.report.headlines import titles
 from sonde.report.run_tables import RunData

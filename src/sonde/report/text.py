@@ -17,7 +17,7 @@ from sonde.results.formats import DASH, count, interval, join_names, legible, nu
 from sonde.results.tables import Table
 from sonde.results.verdict import verdict_allowed
 from sonde.results.words import plain_words
-from sonde.tasks import TASKS
+from sonde.tasks.engine.task import TASKS
 
 __all__ = [
     "DASH",

@@ -1,9 +1,26 @@
 """Tasks: questions about code, answered on characters before any tokenizer exists; a folder a family."""
 
-from sonde.base.registry import Registry
-from sonde.tasks._repository import importing, needs_imports, repositories
-from sonde.tasks._task import (
+from sonde.corpora.engine.parallel import Spread
+from sonde.tasks.engine.dataset import (
+    DRAWING,
+    NO_PICKS,
+    TRANSFORM_VERSION,
+    Estimate,
+    PoolTransform,
+    build,
+    drawn_from,
+    first_drawn,
+    gather_picks,
+    is_picked,
+    transform_dataset,
+)
+from sonde.tasks.engine.examples import EXAMPLE_SCHEMA, Dataset
+from sonde.tasks.engine.pairs import PAIRED_SCHEMA, build_pairs
+from sonde.tasks.engine.sampling import effective_clusters, lack_of_clusters, more_clusters
+from sonde.tasks.engine.spans import PICKED, Picks, Question, label_items
+from sonde.tasks.engine.task import (
     LABEL_SCHEMA,
+    TASKS,
     AccountingTask,
     CorpusTask,
     DrawingTask,
@@ -11,32 +28,14 @@ from sonde.tasks._task import (
     RowTask,
     Task,
     ablations_of,
+    importing,
     languages_of,
+    needs_imports,
     quirk_lines,
     quirks_of,
+    repositories,
 )
-
-TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task", protocols=(Task, CorpusTask), folders=True)
-
-# The builder of data sets looks tasks up by name, so the registry has to be there before it.
-from sonde.corpora._spread import Spread  # noqa: E402
-from sonde.tasks._copies import COPIES  # noqa: E402
-from sonde.tasks._dataset import (  # noqa: E402
-    DRAWING,
-    NO_PICKS,
-    Estimate,
-    build,
-    drawn_from,
-    first_drawn,
-    gather_picks,
-    is_picked,
-)
-from sonde.tasks._effective import effective_clusters, lack_of_clusters, more_clusters  # noqa: E402
-from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset  # noqa: E402
-from sonde.tasks._minimal_pairs import PAIRED_SCHEMA, build_pairs  # noqa: E402
-from sonde.tasks._picked import PICKED, Picks, Question  # noqa: E402
-from sonde.tasks._tables import label_items  # noqa: E402
-from sonde.tasks._transformed import TRANSFORM_VERSION, PoolTransform, transform_dataset  # noqa: E402
+from sonde.tasks.engine.user_labels import COPIES
 
 __all__ = [
     "COPIES",

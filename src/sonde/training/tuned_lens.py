@@ -16,8 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sonde.models import LoadedModel
-from sonde.models._heads import body_and_head
-from sonde.models._norms import last_steps
+from sonde.models.engine.lm_head import body_and_head, last_steps
 
 BATCH = 128
 """States of a step."""

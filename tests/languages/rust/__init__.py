@@ -1,6 +1,6 @@
 """Rust, by tree-sitter-rust: a language from outside, of queries and tables alone."""
 
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 def docstring(written: str) -> str:

@@ -1,6 +1,25 @@
 """Go up to 1.23, by tree-sitter-go."""
 
-from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.languages.go.rules import docstring
+from __future__ import annotations
+
+import re
+
+from sonde.languages.engine.treesitter import TreeSitterLanguage
+
+_DIRECTIVE = re.compile(r"//(line |extern |export |[a-z0-9]+:[a-z0-9])")
+
+
+def docstring(written: str) -> str:
+    """The words of the comments directly above a function, marks and directives off.
+
+    A directive such as ``//go:noinline`` is no documentation (``go doc comment``).
+    """
+    if written.startswith("/*"):
+        lines = written.removeprefix("/*").removesuffix("*/").splitlines()
+    else:
+        listed = (line.strip() for line in written.splitlines())
+        lines = [line.removeprefix("//") for line in listed if not _DIRECTIVE.match(line)]
+    return "\n".join(line.strip() for line in lines).strip()
+
 
 language = TreeSitterLanguage(__name__, docstring=docstring)

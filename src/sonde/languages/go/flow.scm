@@ -1,4 +1,4 @@
-; Which value goes into which variable; see `sonde.languages._flow`.
+; Which value goes into which variable; see `sonde.languages.engine.data_flow`.
 
 (short_var_declaration left: (_) @parallel right: (_) @source)
 (assignment_statement left: (_) @parallel right: (_) @source)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 
-from sonde.languages._grammar import error_spans, node_text
-from sonde.languages._imports import (
+from sonde.languages.engine.grammar import error_spans, node_text
+from sonde.languages.engine.imports import (
     Called,
     FileNames,
     Imported,
@@ -21,8 +21,8 @@ from sonde.languages._imports import (
     in_one_of,
     resolved,
 )
-from sonde.languages._locals import locals_of
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.names import locals_of
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _VERSION = re.compile(r"v\d+")
 
@@ -33,7 +33,7 @@ def facet(language: TreeSitterLanguage) -> GoImports:
 
 
 class GoImports(ImportsOf):
-    """`sonde.languages._imports.Imports` for Go."""
+    """`sonde.languages.engine.imports.Imports` for Go."""
 
     unplaced_kind = "of packages outside of the standard library, or with a version"
 

@@ -1,4 +1,4 @@
-; What counts in Go; see `sonde.languages._metrics` for the names. A function literal counts with the function
+; What counts in Go; see `sonde.languages.engine.metrics` for the names. A function literal counts with the function
 ; around it, as gocyclo has it.
 
 (function_declaration) @function

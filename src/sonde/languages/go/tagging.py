@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from sonde.languages._grammar import node_text
-from sonde.languages._tagging import TaggingOf, follows
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.grammar import node_text
+from sonde.languages.engine.tagging import TaggingOf, follows
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _VERSION = re.compile(r"/v[0-9]+$")
 

@@ -1,6 +1,5 @@
 """Java up to 21, by tree-sitter-java."""
 
-from sonde.languages._documentation import starred
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.treesitter import TreeSitterLanguage, starred
 
 language = TreeSitterLanguage(__name__, docstring=starred)

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 
 import tree_sitter
 
-from sonde.languages._grammar import error_spans, node_text
-from sonde.languages._imports import (
+from sonde.languages.engine.grammar import error_spans, node_text
+from sonde.languages.engine.imports import (
     METHOD,
     ApiCall,
     Called,
@@ -24,9 +24,9 @@ from sonde.languages._imports import (
     in_one_of,
     resolved,
 )
-from sonde.languages._locals import locals_of
-from sonde.languages._text import EncodedText
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.names import locals_of
+from sonde.languages.engine.text import EncodedText
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 def facet(language: TreeSitterLanguage) -> JavaImports:
@@ -35,7 +35,7 @@ def facet(language: TreeSitterLanguage) -> JavaImports:
 
 
 class JavaImports(ImportsOf):
-    """`sonde.languages._imports.Imports` for Java."""
+    """`sonde.languages.engine.imports.Imports` for Java."""
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
         """See `Imports.read`; imports are absolute, and variables have types that nothing here infers."""

@@ -1,4 +1,4 @@
-; What binds a name, where it is seen, and what refers; see `sonde.languages._locals` for the captures.
+; What binds a name, where it is seen, and what refers; see `sonde.languages.engine.names` for the captures.
 
 (method_declaration) @local.scope.function
 (constructor_declaration) @local.scope.function

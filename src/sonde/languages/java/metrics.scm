@@ -1,4 +1,4 @@
-; What counts in Java; see `sonde.languages._metrics` for the names.
+; What counts in Java; see `sonde.languages.engine.metrics` for the names.
 
 (method_declaration) @function
 (constructor_declaration) @function

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import tree_sitter
 
-from sonde.languages._facets import facet_of
-from sonde.languages._metrics import MetricsOf
-from sonde.languages._npath import Branching, OperatorPaths, branch, paths, row
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.components import facet_of
+from sonde.languages.engine.metrics import Branching, MetricsOf, OperatorPaths, branch, paths, row
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _LOOPS = frozenset({"for_statement", "enhanced_for_statement", "while_statement", "do_statement"})
 GROUPS = frozenset({"switch_block_statement_group", "switch_rule"})

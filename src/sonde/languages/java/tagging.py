@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sonde.languages._leaves import Leaf
-from sonde.languages._tagging import TaggingOf, follows, like_a_class, preceded
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.tagging import TaggingOf, follows, like_a_class, preceded
+from sonde.languages.engine.tokens import Leaf
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _DECLARING = frozenset({"import_declaration", "package_declaration", "scoped_identifier"})
 

@@ -1,6 +1,37 @@
 """JavaScript up to ES2025, with JSX, by tree-sitter-javascript."""
 
-from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.languages.javascript.rules import docstring
+from __future__ import annotations
+
+import re
+
+from sonde.languages.engine.treesitter import TreeSitterLanguage
+
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+
+
+_STARS = re.compile(r"^[ \t]*\*+", re.MULTILINE)
+
+
+_DIRECTIVE = re.compile(
+    r"/[/*]+\s*(eslint|globals? |istanbul |c8 |v8 |jshint|jslint|jscs|prettier-|@ts-|@flow|#|@__|webpack)"
+)
+
+
+def docstring(written: str) -> str:
+    """The words of the comments directly above a function, marks and leading stars off, tags left as written.
+
+    A JSDoc comment documents alone; without one all comments do, but for what they tell tools.
+    """
+    comments = [one for one in _COMMENT.findall(written) if not _DIRECTIVE.match(one)]
+    jsdoc = [one for one in comments if one.startswith("/**") and len(one) > len("/***/")]
+    lines = [line for one in jsdoc[-1:] or comments for line in _words(one).splitlines()]
+    return "\n".join(line.strip() for line in lines).strip()
+
+
+def _words(comment: str) -> str:
+    if comment.startswith("//"):
+        return comment.lstrip("/")
+    return _STARS.sub("", comment.removeprefix("/*").removesuffix("*/").strip("*"))
+
 
 language = TreeSitterLanguage(__name__, docstring=docstring)

@@ -1,4 +1,4 @@
-; Which value goes into which variable; see `sonde.languages._flow`.
+; Which value goes into which variable; see `sonde.languages.engine.data_flow`.
 
 (variable_declarator name: (_) @parallel value: (_) @source)
 (assignment_expression left: (_) @parallel right: (_) @source)

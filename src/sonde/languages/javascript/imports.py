@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import tree_sitter
 
-from sonde.languages._grammar import error_spans, node_text
-from sonde.languages._imports import (
+from sonde.languages.engine.grammar import error_spans, node_text
+from sonde.languages.engine.imports import (
     ApiCall,
     Called,
     FileNames,
@@ -21,8 +21,8 @@ from sonde.languages._imports import (
     in_one_of,
     resolved,
 )
-from sonde.languages._locals import locals_of
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.names import locals_of
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 def facet(language: TreeSitterLanguage) -> JavaScriptImports:
@@ -31,7 +31,7 @@ def facet(language: TreeSitterLanguage) -> JavaScriptImports:
 
 
 class JavaScriptImports(ImportsOf):
-    """`sonde.languages._imports.Imports` for JavaScript."""
+    """`sonde.languages.engine.imports.Imports` for JavaScript."""
 
     unplaced_kind = "of files, and of packages whose names are no identifiers"
 

@@ -1,4 +1,4 @@
-; What binds a name, where it is seen, and what refers; see `sonde.languages._locals` for the captures. A `var` belongs
+; What binds a name, where it is seen, and what refers; see `sonde.languages.engine.names` for the captures. A `var` belongs
 ; to the nearest function and to no block: blocks are scopes that such a definition passes, as an assignment
 ; expression of Python passes a comprehension.
 

@@ -1,4 +1,4 @@
-; What counts in JavaScript; see `sonde.languages._metrics` for the names. Every function inside another counts apart,
+; What counts in JavaScript; see `sonde.languages.engine.metrics` for the names. Every function inside another counts apart,
 ; whether or not it has a name, as ESLint and lizard have it.
 
 [

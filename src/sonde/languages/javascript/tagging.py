@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sonde.languages._grammar import node_text
-from sonde.languages._leaves import Leaf
-from sonde.languages._tagging import TaggingOf, follows, like_a_class, preceded
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.grammar import node_text
+from sonde.languages.engine.tagging import TaggingOf, follows, like_a_class, preceded
+from sonde.languages.engine.tokens import Leaf
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _TAGS = frozenset({"jsx_opening_element", "jsx_closing_element", "jsx_self_closing_element"})
 

@@ -1,4 +1,4 @@
-; Which value goes into which variable; see `sonde.languages._flow`.
+; Which value goes into which variable; see `sonde.languages.engine.data_flow`.
 
 (assignment_expression left: (_) @parallel right: (_) @source)
 (reference_assignment_expression left: (_) @target right: (_) @source)

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 import tree_sitter
 
-from sonde.languages._grammar import error_spans, node_text
-from sonde.languages._imports import (
+from sonde.languages.engine.grammar import error_spans, node_text
+from sonde.languages.engine.imports import (
     METHOD,
     ApiCall,
     Called,
@@ -23,9 +23,9 @@ from sonde.languages._imports import (
     in_one_of,
     resolved,
 )
-from sonde.languages._locals import locals_of
-from sonde.languages._text import EncodedText
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.names import locals_of
+from sonde.languages.engine.text import EncodedText
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 def facet(language: TreeSitterLanguage) -> PhpImports:
@@ -34,7 +34,7 @@ def facet(language: TreeSitterLanguage) -> PhpImports:
 
 
 class PhpImports(ImportsOf):
-    """`sonde.languages._imports.Imports` for PHP."""
+    """`sonde.languages.engine.imports.Imports` for PHP."""
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
         """See `Imports.read`; imports are absolute, and variables have types that nothing here infers."""

@@ -1,4 +1,4 @@
-; What counts in PHP; see `sonde.languages._metrics` for the names. A closure counts with the function around it.
+; What counts in PHP; see `sonde.languages.engine.metrics` for the names. A closure counts with the function around it.
 ; Each arm of a match is a decision, as a case is, but for the one that takes everything.
 
 (function_definition) @function

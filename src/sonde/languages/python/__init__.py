@@ -1,6 +1,36 @@
 """Python 3, by tree-sitter-python."""
 
-from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.languages.python.rules import compiles, docstring
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+
+from sonde.languages.engine.treesitter import TreeSitterLanguage
+
+_STRING = re.compile(r"""([A-Za-z]{0,2})(\"{3}|'{3}|"|')((?:\\.|(?!\2).)*)\2""", re.DOTALL)
+
+
+def docstring(written: str) -> str:
+    """The words of a documentation string: quotes off, indentation off, escapes left as written.
+
+    Adjacent strings are one. Byte strings and f-strings do not document (Python's own rule).
+    """
+    pieces = [(prefix.lower(), content) for prefix, _, content in _STRING.findall(written)]
+    if any("b" in prefix or "f" in prefix for prefix, _ in pieces):
+        return ""
+    return inspect.cleandoc("".join(content for _, content in pieces))
+
+
+def compiles(text: str) -> bool:
+    """Whether Python's own compiler takes a text, which is never run."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(text, "<text>", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+            return False
+    return True
+
 
 language = TreeSitterLanguage(__name__, docstring=docstring, compiles=compiles)

@@ -1,4 +1,4 @@
-; Which value goes into which variable; see `sonde.languages._flow`.
+; Which value goes into which variable; see `sonde.languages.engine.data_flow`.
 
 (assignment left: (_) @parallel right: (_) @source)
 (augmented_assignment left: (_) @target right: (_) @source)

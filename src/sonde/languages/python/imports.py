@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import tree_sitter
 
-from sonde.languages._grammar import error_spans, node_text
-from sonde.languages._imports import (
+from sonde.languages.engine.grammar import error_spans, node_text
+from sonde.languages.engine.imports import (
     ApiCall,
     Called,
     FileNames,
@@ -25,9 +25,9 @@ from sonde.languages._imports import (
     read_packages,
     resolved,
 )
-from sonde.languages._locals import locals_of
-from sonde.languages._text import EncodedText
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.names import locals_of
+from sonde.languages.engine.text import EncodedText
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 def facet(language: TreeSitterLanguage) -> PythonImports:
@@ -36,7 +36,7 @@ def facet(language: TreeSitterLanguage) -> PythonImports:
 
 
 class PythonImports(ImportsOf):
-    """`sonde.languages._imports.Imports` for Python."""
+    """`sonde.languages.engine.imports.Imports` for Python."""
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
         """See `Imports.read`."""

@@ -1,4 +1,4 @@
-; What binds a name, where it is seen, and what refers; see `sonde.languages._locals` for the captures.
+; What binds a name, where it is seen, and what refers; see `sonde.languages.engine.names` for the captures.
 
 (function_definition) @local.scope.function
 (lambda) @local.scope.function

@@ -1,4 +1,4 @@
-; What counts in Python; see `sonde.languages._metrics` for the names. Cyclomatic complexity is radon's: all
+; What counts in Python; see `sonde.languages.engine.metrics` for the names. Cyclomatic complexity is radon's: all
 ; cases of a match count, one that takes everything excepted, and an assert is one decision, whatever it says.
 
 (function_definition) @function

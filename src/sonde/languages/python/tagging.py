@@ -6,9 +6,9 @@ from functools import lru_cache
 
 import tree_sitter
 
-from sonde.languages._leaves import Leaf
-from sonde.languages._tagging import TaggingOf, like_a_class, preceded
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.tagging import TaggingOf, like_a_class, preceded
+from sonde.languages.engine.tokens import Leaf
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _IMPORTED = ("dotted_name", "aliased_import")
 _KEPT_IMPORTS = 4_096

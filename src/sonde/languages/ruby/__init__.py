@@ -1,6 +1,26 @@
 """Ruby up to 3.3, by tree-sitter-ruby."""
 
-from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.languages.ruby.rules import docstring
+from __future__ import annotations
+
+import re
+
+from sonde.languages.engine.treesitter import TreeSitterLanguage
+
+_MAGIC = re.compile(r"#+\s*(-\*-.*-\*-|(frozen_string_literal|encoding|coding|warn_indent|rubocop):.*)$")
+
+
+_DIRECTIVE = re.compile(r"^:(nodoc|doc|stopdoc|startdoc|section|enddoc):.*$|^-{2}$|^\+{2}$", re.MULTILINE)
+
+
+def docstring(written: str) -> str:
+    """The words of the comments directly above a method, marks, directives and magic comments off."""
+    lines = [line.strip() for line in written.splitlines()]
+    kept = [
+        line.lstrip("#").strip()
+        for line in lines
+        if not _MAGIC.match(line) and line not in ("=begin", "=end")
+    ]
+    return _DIRECTIVE.sub("", "\n".join(kept)).strip()
+
 
 language = TreeSitterLanguage(__name__, docstring=docstring)

@@ -1,4 +1,4 @@
-; What binds a name, where it is seen, and what refers; see `sonde.languages._locals` for the captures.
+; What binds a name, where it is seen, and what refers; see `sonde.languages.engine.names` for the captures.
 
 ; A method and the body of a class see no variable around them; a block does.
 [(method) (singleton_method)] @local.scope.closed

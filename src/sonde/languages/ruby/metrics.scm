@@ -1,4 +1,4 @@
-; What counts in Ruby; see `sonde.languages._metrics` for the names. Decisions are those of lizard, with `unless`
+; What counts in Ruby; see `sonde.languages.engine.metrics` for the names. Decisions are those of lizard, with `unless`
 ; and `in`, which it forgets, and without `ensure`, which decides nothing. A block counts with the method around it.
 
 (method) @function

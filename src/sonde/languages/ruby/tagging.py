@@ -5,9 +5,9 @@ The names of modules are those of name spaces: what stands before `::`, and what
 
 from __future__ import annotations
 
-from sonde.languages._leaves import Leaf
-from sonde.languages._tagging import TaggingOf, like_a_class
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.tagging import TaggingOf, like_a_class
+from sonde.languages.engine.tokens import Leaf
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 class RubyTagging(TaggingOf):

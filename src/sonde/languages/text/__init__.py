@@ -1,5 +1,111 @@
 """Plain text: words, numbers and punctuation, without a grammar."""
 
-from sonde.languages.text.rules import PlainText
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sonde.base.outside import public_stem
+from sonde.languages.engine.grammar import read_table
+from sonde.languages.engine.tree import TOKEN_KINDS, Call, CodeTokens, Construct, Definition, Function, Tree
+
+# A word may hold apostrophes inside; a number may hold points and commas inside; a sign stands alone.
+# The byte order mark and the zero-width joiners are blanks, as they are to the grammars.
+_LEAF = re.compile(
+    r"(?P<number>\d+(?:[.,]\d+)*)|(?P<word>\w+(?:['’]\w+)*)|(?P<punctuation>[^\s\u200b\u2060\ufeff])"
+)
+
+
+_KINDS = ("text", "word", "number", "punctuation")
+
+
+_ROLES = ("", "variable", "number", "")
+
+
+class PlainText:
+    """The `Language` protocol for prose: no functions, definitions, calls or constructs.
+
+    Args:
+        package: The folder as a package, ``__name__`` in its ``__init__.py``.
+    """
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    @cached_property
+    def _settings(self) -> dict[str, Any]:
+        return read_table(self._package, "language")
+
+    @property
+    def name(self) -> str:
+        """Public name, the folder's name."""
+        return public_stem(self._package)
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """File suffixes with their dot."""
+        return tuple(self._settings["suffixes"])
+
+    @property
+    def builtins(self) -> frozenset[str]:
+        """Nothing: prose provides no names."""
+        return frozenset()
+
+    @property
+    def version(self) -> str:
+        """The folder's rules number; there is no grammar."""
+        return f"rules {self._settings['rules']}"
+
+    def parse(self, text: str) -> Tree:
+        """A root from the first leaf to the last, and a leaf a word, number or sign."""
+        found = [(_KINDS.index(leaf.lastgroup or ""), *leaf.span()) for leaf in _LEAF.finditer(text)]
+        root = (0, found[0][1], found[-1][2]) if found else (0, 0, 0)
+        rows = np.array([root, *found], np.int32)
+        nodes = np.arange(len(rows), dtype=np.int32)
+        return Tree(
+            text=text,
+            language=self.name,
+            kinds=_KINDS,
+            kind=rows[:, 0],
+            parent=np.where(nodes == 0, -1, 0).astype(np.int32),
+            start=rows[:, 1],
+            end=rows[:, 2],
+            last=np.where(nodes == 0, len(rows), nodes + 1).astype(np.int32),
+            named=np.ones(len(rows), bool),
+            error=np.zeros(len(rows), bool),
+            leaves=nodes[1:],
+        )
+
+    def functions(self, text: str) -> tuple[Function, ...]:
+        """None."""
+        return ()
+
+    def definitions(self, text: str) -> tuple[Definition, ...]:
+        """None."""
+        return ()
+
+    def calls(self, text: str) -> tuple[Call, ...]:
+        """None."""
+        return ()
+
+    def tokens(self, tree: Tree) -> CodeTokens:
+        """The leaves: words are identifiers, numbers literals, signs punctuation."""
+        kind_of = [TOKEN_KINDS.index(name) for name in ("layout", "identifier", "literal", "punctuation")]
+        kind = tree.kind[tree.leaves]
+        return CodeTokens(
+            start=tree.start[tree.leaves],
+            end=tree.end[tree.leaves],
+            kind=np.array(kind_of, np.int32)[kind],
+            role=tuple(_ROLES[index] for index in kind.tolist()),
+            node=tree.leaves,
+        )
+
+    def constructs(self, tree: Tree) -> tuple[Construct, ...]:
+        """None."""
+        return ()
+
 
 language = PlainText(__name__)

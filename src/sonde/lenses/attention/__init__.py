@@ -18,7 +18,7 @@ from sonde.base.options import Option
 from sonde.capture.requests import Pass, Plain, Prepared, WordAttention, WordLookups
 from sonde.corpora import Item, split
 from sonde.languages import facet_of, has_facet
-from sonde.languages._relations import Relations
+from sonde.languages.engine.relations import Relations
 from sonde.lenses.attention import errors
 from sonde.lenses.attention.edges import FACET, TASK, read_item, subwords_of
 from sonde.lenses.attention.errors import is_snippet, read_snippet, related

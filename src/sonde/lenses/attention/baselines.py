@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Int, UInt8
 
 from sonde.capture.requests import RankRules, WordLookups, WordRanks
-from sonde.languages._relations import Words
+from sonde.languages.engine.relations import Words
 from sonde.lenses.attention.edges import Edges
 
 NEVER = 255

@@ -19,11 +19,11 @@ from sonde.alignment.spans import Subwords
 from sonde.capture.requests import Lookups
 from sonde.corpora import Item
 from sonde.languages import has_facet
-from sonde.languages._relations import Delimiters, Words
-from sonde.languages._text import blank
+from sonde.languages.engine.relations import Delimiters, Words
+from sonde.languages.engine.text import blank
 from sonde.lenses.attention.options import AttentionOptions
 from sonde.lenses.engine.lens import LensSettings
-from sonde.tasks._relation_rows import given_relations, relation_words
+from sonde.tasks.engine.relation_rows import given_relations, relation_words
 from sonde.tasks.syntax.syntax_relations import NO_SEMICOLONS
 
 FACET = "relations"

@@ -16,7 +16,7 @@ from sonde.base.options import Option
 from sonde.capture.requests import Lookups, Prepared, WordRanks
 from sonde.corpora import Intake, Item, language_of_path, read_text
 from sonde.languages import LANGUAGES, TOKEN_KINDS, facet_of, has_facet
-from sonde.languages._relations import Relations, Words
+from sonde.languages.engine.relations import Relations, Words
 from sonde.lenses.attention.edges import FACET, Edges, given_split, read_item
 from sonde.lenses.attention.observe import TOO_LONG
 from sonde.lenses.attention.options import AttentionOptions

@@ -16,7 +16,7 @@ from jaxtyping import Int, UInt8
 from sonde.base.fingerprint import derive_seed
 from sonde.capture.requests import WordRanks
 from sonde.languages import facet_of, has_facet
-from sonde.languages._relations import Relations, Words
+from sonde.languages.engine.relations import Relations, Words
 from sonde.lenses.attention.baselines import NEVER, blind_ranks, clamped
 from sonde.lenses.attention.edges import FACET, Edges, given_split, read_item
 from sonde.lenses.attention.options import METRICS, rules_of

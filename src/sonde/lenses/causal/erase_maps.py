@@ -124,8 +124,7 @@ def surface_of(
         clusters: Of each function.
         seed: Deals folds.
     """
-    from sonde.tasks._surface import by_words
-    from sonde.tasks._words import bag_words
+    from sonde.tasks.engine.surface import bag_words, by_words
     from sonde.training.probes.splits import grouped_folds
 
     length = np.log1p(np.array([[len(text), text.count("\n")] for text in texts], dtype=np.float64))

@@ -1,10 +1,11 @@
 """Patch: where a model keeps which variable is right, by putting states of one function into another's.
 
 Two variables are exchanged everywhere except at one place, so that the other one becomes right there
-(`sonde.tasks._exchange`). States of the clean function, put into the corrupt one, bring the right answer back
-where they suffice for it; corrupt ones, put into the clean function, lose it where they are needed (Zhang and
-Nanda 2024). Gradients guess every cell first (attribution patching, Nanda 2023); the cells that they find on
-the training split are patched on the others, and some drawn at random say how far the guess can be trusted.
+(`sonde.tasks.engine.pairs`). States of the clean function, put into the corrupt one, bring the right answer
+back where they suffice for it; corrupt ones, put into the clean function, lose it where they are needed
+(Zhang and Nanda 2024). Gradients guess every cell first (attribution patching, Nanda 2023); the cells that
+they find on the training split are patched on the others, and some drawn at random say how far the guess can
+be trusted.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from sonde.lenses.causal.options import read_options
 from sonde.lenses.engine.lens import Captured, LensSettings, Scoring
 from sonde.results import Mean, left_out, means, spearman_rows
 from sonde.results.scores import Score
-from sonde.tasks._bugs import Choice
-from sonde.tasks._exchange import VariableExchange, exchanges
+from sonde.tasks.engine.bugs import Choice
+from sonde.tasks.engine.pairs import VariableExchange, exchanges
 
 NAME = "patch"
 

@@ -15,7 +15,7 @@ from sonde.base.fingerprint import unit_hash
 from sonde.lenses.causal.interventions import states_of
 from sonde.lenses.engine.lens import Scoring
 from sonde.results.clusters import kish
-from sonde.tasks import TASKS
+from sonde.tasks.engine.task import TASKS
 
 SAMPLED = 12
 """Tokens of a function, and subwords, whose states are looked at."""

@@ -50,8 +50,7 @@ from sonde.models import Capabilities
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.store.rundir import RunDirectory
-from sonde.tasks._cloze_given import GIVEN
-from sonde.tasks._cloze_options import ANSWERS, CANDIDATES, MASKED
+from sonde.tasks.engine.cloze_options import ANSWERS, CANDIDATES, GIVEN, MASKED
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
 

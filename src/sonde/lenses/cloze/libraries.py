@@ -32,8 +32,8 @@ from sonde.results import Mean, Score, mean_differences, means
 from sonde.results.columns import scan_files
 from sonde.results.intervals import Kind
 from sonde.store.rundir import RunDirectory, slug
-from sonde.tasks._cloze_candidates import MEMBER
-from sonde.tasks._cloze_given import GIVEN, TASK
+from sonde.tasks.engine.cloze_options import GIVEN, TASK
+from sonde.tasks.engine.cloze_statements import MEMBER
 
 _CONTROLS = {
     "majority": "majority",

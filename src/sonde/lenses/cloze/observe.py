@@ -18,8 +18,8 @@ from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
 from sonde.corpora import Item
 from sonde.lenses.engine.lens import Captured
 from sonde.results.columns import Columns, schema_of
-from sonde.tasks._cloze_items import statement_item
-from sonde.tasks._cloze_queries import prompt_id
+from sonde.tasks.engine.cloze_queries import prompt_id
+from sonde.tasks.engine.cloze_statements import statement_item
 
 ONE, SEVERAL, CUT, RESPELLED = "one piece", "several pieces", "cut", "spelled otherwise"
 

@@ -18,8 +18,8 @@ from sonde.lenses.engine.lens import Scoring
 from sonde.results import Mean, Score, cells, mean_differences, statistic_rows
 from sonde.results.grouped import By
 from sonde.results.intervals import Kind
-from sonde.tasks._cloze_margins import PAIRS
-from sonde.tasks._cloze_queries import IMPORTS
+from sonde.tasks.engine.cloze_margins import PAIRS
+from sonde.tasks.engine.cloze_queries import IMPORTS
 
 PLAIN = "plain"
 """The statement alone, beside the frames of its language."""
@@ -231,7 +231,7 @@ def margins(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
-        labels: Pairs as `sonde.tasks._cloze_margins` makes them.
+        labels: Pairs as `sonde.tasks.engine.cloze_margins` makes them.
     """
     texts = answers.filter(pl.col("query_id").is_null()).unique("item_id", keep="first")
     found = {

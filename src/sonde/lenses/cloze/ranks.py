@@ -22,8 +22,8 @@ from sonde.lenses.engine.lens import Scoring
 from sonde.models import load_tokenizer, manifest, spec_of, tokenizer_stamps
 from sonde.results import Mean, Score, means
 from sonde.results.columns import scan_files
-from sonde.tasks._cloze_candidates import place
-from sonde.tasks._cloze_queries import path_number
+from sonde.tasks.engine.cloze_queries import path_number
+from sonde.tasks.engine.cloze_statements import place
 
 KS = (1, 5, 10, 20, 30, 40, 50)
 """As published (INK, section 4.3)."""
@@ -170,7 +170,7 @@ def ranked_answers(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
-        labels: Queries in `sonde.tasks._cloze_columns.QUERY_SCHEMA`.
+        labels: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
     """
     joined = labels.join(answers.drop("item_id"), on="query_id", how="inner", suffix="_here")
     return _with_groups(_with_other_answers(joined))
@@ -217,7 +217,7 @@ def contested(
 
     Args:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
-        labels: Queries in `sonde.tasks._cloze_columns.QUERY_SCHEMA`.
+        labels: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
         shared: Pieces that the vocabularies of the models compared share.
         beside: The answers of every other model of the run.
     """

@@ -12,7 +12,7 @@ import polars as pl
 from sonde.base.files import write_atomic
 from sonde.base.options import option
 from sonde.base.values import Count, OneOf
-from sonde.corpora.codexglue import predictions
+from sonde.corpora.sources.codexglue import predictions
 from sonde.lenses.cloze.libraries import by_release, by_use
 from sonde.lenses.cloze.observe import ANSWER, CUT, ONE, RESPELLED, SEVERAL, candidate_ids
 from sonde.lenses.cloze.paired import (
@@ -55,8 +55,7 @@ from sonde.results.formats import PERCENT, Interval, Row
 from sonde.results.tables import Column, Table, rests_on
 from sonde.results.words import figures
 from sonde.store.rundir import RunDirectory, slug
-from sonde.tasks._cloze_given import GIVEN, TASK
-from sonde.tasks._cloze_options import ANSWERS, StatementOptions
+from sonde.tasks.engine.cloze_options import ANSWERS, GIVEN, TASK, StatementOptions
 
 BOTH, UNIFIED = "both", "unified"
 
@@ -90,7 +89,7 @@ def preferred(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
-        labels: Queries in `sonde.tasks._cloze_columns.QUERY_SCHEMA`.
+        labels: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
     """
     given = labels.filter(pl.col("template") == GIVEN)
     texts = pl.Series("text_id", [candidate_ids(row)[0] for row in given.iter_rows(named=True)], pl.String)

@@ -21,8 +21,8 @@ from sonde.capture.requests import ItemCapture, Pass, Prepared
 from sonde.corpora import Item
 from sonde.lenses.engine.observations import Batches
 from sonde.models import Capabilities, ModelSpec
-from sonde.models._naming import PREFIX
-from sonde.models._server import BASE_URL, KEY, ServerSettings
+from sonde.models.engine.external import BASE_URL, KEY, ServerSettings
+from sonde.models.engine.model_names import PREFIX
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.store.rundir import RunDirectory

@@ -47,7 +47,7 @@ from sonde.lenses.finetune.options import (
 )
 from sonde.lenses.finetune.score import headline_lines, score_all
 from sonde.models import Capabilities
-from sonde.models._resolve import locate
+from sonde.models.engine.locate import locate
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.training.baselines.recipe import BASELINES, MODEL

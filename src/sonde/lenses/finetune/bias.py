@@ -19,9 +19,8 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
-from sonde.corpora._ngram import NGram
-from sonde.tasks._surface import by_words
-from sonde.tasks._words import bag_words
+from sonde.corpora.engine.ngram import NGram
+from sonde.tasks.engine.surface import bag_words, by_words
 
 BIGRAMS, NGRAM = "bag_of_bigrams", "ngram_surprisal"
 BIAS = (BIGRAMS, NGRAM)

@@ -16,13 +16,13 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
-from sonde.languages._text import alike
+from sonde.languages.engine.text import alike
 from sonde.lenses.finetune.bias import bias_predictions
 from sonde.lenses.finetune.options import BAG, POINTER_TASKS
 from sonde.results.columns import Columns, schema_of
 from sonde.tasks import Dataset
-from sonde.tasks._misuse import pointers
-from sonde.tasks._surface import surface_predictions
+from sonde.tasks.engine.bugs import pointers
+from sonde.tasks.engine.surface import surface_predictions
 from sonde.training.finetune.data import Data, Sample, Span
 
 if TYPE_CHECKING:

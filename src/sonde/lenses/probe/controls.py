@@ -23,8 +23,7 @@ from sonde.lenses.probe.fit import BEST, fit, fit_several
 from sonde.lenses.probe.options import CONTROL_LEAST, Probing
 from sonde.results import Score, mean_rows, trained_rows
 from sonde.tasks import Dataset
-from sonde.tasks._cues import predict_local_cues
-from sonde.tasks._surface import surface_predictions
+from sonde.tasks.engine.surface import predict_local_cues, surface_predictions
 from sonde.training.probes.controls import control_labels, parts_within_types
 from sonde.training.probes.splits import check_folds
 
@@ -167,7 +166,7 @@ class Surfaces:
     Attributes:
         correct: Whether each surface baseline is right, by baseline and example.
         chosen: The surface baseline that is the best on validation in the fold that tests an example.
-        cues: What local cues say, in `sonde.tasks._cues.CUES_SCHEMA`; no rows for whole functions.
+        cues: What local cues say, in `sonde.tasks.engine.surface.CUES_SCHEMA`; no rows for whole functions.
     """
 
     correct: Mapping[str, Mapping[str, bool]]

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from sonde.base.errors import InputError
 from sonde.corpora import Item, split
 from sonde.languages import LANGUAGES, TOKEN_KINDS, CodeTokens, Tree
-from sonde.languages._binary import binarise
+from sonde.languages.engine.tree import binarise
 from sonde.lenses.engine.lens import Scoring
 from sonde.lenses.engine.observations import unpack
 from sonde.lenses.probe.data import SPAN, looked_at

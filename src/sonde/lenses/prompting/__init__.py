@@ -15,8 +15,8 @@ import polars as pl
 from sonde.lenses.engine.lens import LensDefaults, LensSettings, Method, Scoring, Training
 from sonde.lenses.prompting.replies import PromptingOptions, Replies, answered
 from sonde.models import Capabilities, ModelSpec
-from sonde.models._resolve import behind_a_server
-from sonde.models._server import Reply, serving
+from sonde.models.engine.external import Reply, serving
+from sonde.models.engine.files import behind_a_server
 from sonde.results import Mean, means
 from sonde.results.dimensions import dimensions_are
 from sonde.results.formats import counted

@@ -17,9 +17,9 @@ from sonde.base.options import option
 from sonde.base.values import Count
 from sonde.languages import spelled
 from sonde.lenses.engine.lens import ServerOptions
-from sonde.models._server import Reply
+from sonde.models.engine.external import Reply
 from sonde.results.columns import Columns, schema_of
-from sonde.tasks._cloze_options import PromptOptions
+from sonde.tasks.engine.cloze_options import PromptOptions
 
 MASK = "<mask>"
 
@@ -220,7 +220,7 @@ def answered(examples: pl.DataFrame, replies: Replies, folder: Path) -> pl.DataF
     """A row a query in `ROWS_SCHEMA`; each distinct prompt is asked once.
 
     Args:
-        examples: Queries in `sonde.tasks._cloze_columns.QUERY_SCHEMA`.
+        examples: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
         replies: Asks the model.
         folder: Where replies are kept.
 

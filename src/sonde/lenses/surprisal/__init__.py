@@ -57,7 +57,7 @@ from sonde.lenses.surprisal.options import (
 from sonde.lenses.surprisal.origin import SUMMARY, Summary, by_origin, pad_rows
 from sonde.lenses.surprisal.sums import BITS, BY_ID, NONE_FIRST, SUMS, Sums, by_slice, collect_sums, overall
 from sonde.models import Capabilities
-from sonde.models._naming import PREFIX
+from sonde.models.engine.model_names import PREFIX
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
 from sonde.results.extremes import describe_ends
 from sonde.results.formats import PERCENT, Interval, Number

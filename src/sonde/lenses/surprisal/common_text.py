@@ -22,7 +22,7 @@ import polars as pl
 from jaxtyping import Bool, Float, Int
 
 from sonde.base.fingerprint import fingerprint
-from sonde.languages._text import blank, encode
+from sonde.languages.engine.text import blank, encode
 from sonde.lenses.surprisal.origin import Summary, by_origin
 from sonde.lenses.surprisal.sums import BITS, CALL_KEYS, KEYS, ratio
 from sonde.results import Score, means

@@ -26,8 +26,8 @@ from sonde.lenses.surprisal.observe import Laid, Pieces, constructs, touched
 from sonde.lenses.surprisal.options import ALONE, CAUSAL, INFILL, PLL, SurprisalOptions
 from sonde.results import Mean, Score, means
 from sonde.results.columns import Columns, schema_of
-from sonde.tasks import TASKS
-from sonde.tasks._minimal_pairs import paired
+from sonde.tasks.engine.pairs import paired
+from sonde.tasks.engine.task import TASKS
 
 EVERY = "all"
 """Value of the option that names all tasks."""

@@ -18,7 +18,7 @@ from sonde.alignment import Alignment, stretches
 from sonde.base.errors import UnknownNameError
 from sonde.capture.requests import Prepared, ScoredSubwords
 from sonde.languages import LANGUAGES, Tree
-from sonde.languages._text import blank
+from sonde.languages.engine.text import blank
 from sonde.lenses.engine.lens import LensSettings, Seam, quirk_lines_of, quirks_on
 from sonde.results.observations import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 

@@ -14,7 +14,7 @@ from sonde.corpora import Item
 from sonde.lenses.engine.lens import LensSettings, ServerOptions, quirks_on
 from sonde.lenses.surprisal.observe import FILED, FIRST_UNSCORED, LENS, PADS
 from sonde.models import Capabilities
-from sonde.models._resolve import SERVED
+from sonde.models.engine.files import SERVED
 from sonde.results.scores import Score
 
 CAUSAL, PLL, INFILL = "causal", "pll", "infill"

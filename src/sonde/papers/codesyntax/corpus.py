@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError
-from sonde.corpora._corpus import Given, Intake, SourceFile
-from sonde.corpora._decode import is_usable
-from sonde.corpora._entries import EntryError, Faults, json_list, named_file
+from sonde.corpora.engine.corpus import Given, Intake, SourceFile
+from sonde.corpora.engine.decode import is_usable
+from sonde.corpora.engine.tables import EntryError, Faults, json_list, named_file
 from sonde.experiments.formats._form import Labelled
 from sonde.languages import LANGUAGES, facet_of, has_facet
-from sonde.languages._relations import Delimiters, Relations, Words
+from sonde.languages.engine.relations import Delimiters, Relations, Words
 from sonde.tasks import Task
-from sonde.tasks._relation_rows import TASK, relation_words
+from sonde.tasks.engine.relation_rows import TASK, relation_words
 
 _TASK = "syntax_relations"
 

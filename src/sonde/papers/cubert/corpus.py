@@ -12,15 +12,13 @@ from typing import Any
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import expand_home
 from sonde.corpora import Item
-from sonde.corpora._bounded import numbered_lines
-from sonde.corpora._corpus import Given, Intake, SourceFile
-from sonde.corpora._decode import is_usable
-from sonde.corpora._entries import EntryError, Faults, files_by_split, not_json
+from sonde.corpora.engine.corpus import Given, Intake, SourceFile
+from sonde.corpora.engine.decode import is_usable, numbered_lines
+from sonde.corpora.engine.tables import EntryError, Faults, files_by_split, not_json
 from sonde.experiments.formats._form import Labelled
 from sonde.languages import LANGUAGES, facet_of
-from sonde.languages._bugs import Bugs
-from sonde.languages._documentation import summary_line
-from sonde.languages._program import (
+from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages.engine.program_tokens import (
     EOS_SPELLING,
     FINETUNING,
     Program,
@@ -28,11 +26,11 @@ from sonde.languages._program import (
     program_tokens,
     untokenize,
 )
+from sonde.languages.engine.treesitter import summary_line
 from sonde.tasks import Task
-from sonde.tasks._bugs import AS_WRITTEN
-from sonde.tasks._misuse import pointers
 from sonde.tasks.bugs.exception_type import HOLE
 from sonde.tasks.bugs.function_docstring import first_line
+from sonde.tasks.engine.bugs import AS_WRITTEN, pointers
 
 BEGIN, END = "[CLS]_", "[SEP]_"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sonde.languages._program import (
+from sonde.languages.engine.program_tokens import (
     COMMENT,
     EOS,
     EOS_SPELLING,
@@ -21,7 +21,7 @@ from sonde.languages._program import (
     WHITESPACE,
     Lexeme,
 )
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 from sonde.papers import javalang_tokens as lexer
 
 # javalang's keywords and modifiers; its basic types (`int`) are identifiers to CuBERT, its literals text.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
 
-from sonde.languages._program import (
+from sonde.languages.engine.program_tokens import (
     COMMENT,
     EOS,
     EOS_SPELLING,
@@ -23,7 +23,7 @@ from sonde.languages._program import (
     Lexeme,
     special,
 )
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 from sonde.papers.python_tokens import Scan, scan
 
 # Soft keywords (match, case, type) are identifiers. Written out: Python's own list differs between versions.

@@ -8,13 +8,12 @@ from typing import Any
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Item
-from sonde.corpora._bounded import read_document
-from sonde.corpora._corpus import Given, Intake, SourceFile
-from sonde.corpora._decode import is_usable
-from sonde.corpora._entries import named_file
+from sonde.corpora.engine.corpus import Given, Intake, SourceFile
+from sonde.corpora.engine.decode import is_usable, read_document
+from sonde.corpora.engine.tables import named_file
 from sonde.experiments.formats._form import Labelled
 from sonde.languages import facet_of
-from sonde.languages._edits import Edits
+from sonde.languages.engine.edits import Edits
 from sonde.tasks import Task
 
 _SPLITS = {"tr": "train", "va": "valid", "te": "test"}

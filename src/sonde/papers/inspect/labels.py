@@ -17,17 +17,13 @@ import tree_sitter
 
 from sonde.corpora import Item
 from sonde.languages import facet_of
-from sonde.languages._edits import Edits
-from sonde.languages._leaves import Leaf, surfaces
-from sonde.languages._metrics import MetricsOf
-from sonde.languages._npath import Branching, paths, row
-from sonde.languages._settings import read_table
-from sonde.languages._tagging import Tagged, TaggingOf, follows, preceded
+from sonde.languages.engine.edits import Edits
+from sonde.languages.engine.grammar import read_table
+from sonde.languages.engine.metrics import Branching, MetricsOf, paths, row
+from sonde.languages.engine.tagging import Tagged, TaggingOf, follows, preceded
+from sonde.languages.engine.tokens import Leaf, surfaces
 from sonde.languages.java.npath import GROUPS, PathRule, in_header, labels_of
 from sonde.papers import lines
-from sonde.tasks._keywords import KeywordSwitch
-from sonde.tasks._measured import exact, flow, metrics
-from sonde.tasks._mutation import Fault, Stratum, Surroundings, by_weight, replaced
 from sonde.tasks.complexity.cpx import CyclomaticComplexity
 from sonde.tasks.complexity.mxn import MaximumNesting
 from sonde.tasks.complexity.npt import NPath
@@ -35,6 +31,8 @@ from sonde.tasks.complexity.oct import Operators
 from sonde.tasks.complexity.ocu import DistinctOperators
 from sonde.tasks.complexity.vct import VariableUses
 from sonde.tasks.complexity.vcu import DistinctVariables
+from sonde.tasks.engine.faults import Fault, KeywordSwitch, Stratum, Surroundings, by_weight, replaced
+from sonde.tasks.engine.task_types import exact, flow, metrics
 from sonde.tasks.faults.jbl import JumbledTokens
 from sonde.tasks.faults.rea import RelationalToAssignment
 from sonde.tasks.faults.sck import SwitchCompatibleKeyword

@@ -18,7 +18,7 @@ from sonde.alignment.spans import Subwords
 from sonde.base.errors import UnknownNameError
 from sonde.capture.requests import Prepared
 from sonde.languages import Tree
-from sonde.languages._text import blank
+from sonde.languages.engine.text import blank
 from sonde.lenses.surprisal.observe import TAGS, TagRule
 from sonde.papers import lines
 

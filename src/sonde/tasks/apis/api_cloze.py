@@ -15,15 +15,12 @@ import polars as pl
 
 from sonde.base.errors import InputError
 from sonde.corpora import Intake, SourceFile, read_files
-from sonde.corpora._spread import ONE, Spread
-from sonde.tasks._cloze_frequent import FrequentPieces
-from sonde.tasks._cloze_given import given_queries
-from sonde.tasks._cloze_items import items_of_queries, listed
-from sonde.tasks._cloze_options import StatementOptions
-from sonde.tasks._cloze_queries import QueryRules, queries
-from sonde.tasks._examples import Dataset
-from sonde.tasks._names import NameUses, gather
-from sonde.tasks._releases import add_names, names_by_release
+from sonde.corpora.engine.parallel import ONE, Spread
+from sonde.tasks.engine.api_names import NameUses, add_names, gather, names_by_release
+from sonde.tasks.engine.cloze_options import StatementOptions, given_queries
+from sonde.tasks.engine.cloze_queries import FrequentPieces, QueryRules, queries
+from sonde.tasks.engine.cloze_statements import items_of_queries, listed
+from sonde.tasks.engine.examples import Dataset
 
 
 class ApiCloze:
@@ -65,7 +62,7 @@ class ApiCloze:
             seed: Draws other names and other adversarial aliases.
             language: Public name of the language.
             mode: No mode changes the queries.
-            options: See `sonde.tasks._cloze_options.StatementOptions`; others are not looked at.
+            options: See `sonde.tasks.engine.cloze_options.StatementOptions`; others are not looked at.
             spread: Processes that read files; any number gives the same.
 
         Raises:

@@ -14,14 +14,21 @@ from typing import Any
 from sonde.base.errors import InputError
 from sonde.base.files import expand_home
 from sonde.corpora import SourceFile
-from sonde.corpora._spread import ONE, ItemChunk, Spread
+from sonde.corpora.engine.parallel import ONE, ItemChunk, Spread
 from sonde.languages import facet_of, has_facet
-from sonde.languages._deprecations import Deprecation, Deprecations
-from sonde.languages._imports import Imports
-from sonde.tasks._cloze_margins import FORMS, REPLACEMENT, margin_items, margin_rows, margin_table, shown
-from sonde.tasks._cloze_options import PairOptions
-from sonde.tasks._cloze_statements import CALL
-from sonde.tasks._examples import Dataset
+from sonde.languages.engine.deprecations import Deprecation, Deprecations
+from sonde.languages.engine.imports import Imports
+from sonde.tasks.engine.cloze_margins import (
+    FORMS,
+    REPLACEMENT,
+    margin_items,
+    margin_rows,
+    margin_table,
+    shown,
+)
+from sonde.tasks.engine.cloze_options import PairOptions
+from sonde.tasks.engine.cloze_statements import CALL
+from sonde.tasks.engine.examples import Dataset
 
 _KIND = "call"
 PRIVATE = "private name"

@@ -12,15 +12,23 @@ from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.corpora import SourceFile
-from sonde.corpora._spread import ONE, Spread
+from sonde.corpora.engine.parallel import ONE, Spread
 from sonde.languages import facet_of
-from sonde.languages._imports import Imports
-from sonde.tasks._cloze_fakes import Fakes, words_of
-from sonde.tasks._cloze_margins import FAKE_NAME, FAKE_PACKAGE, margin_items, margin_rows, margin_table, shown
-from sonde.tasks._cloze_options import PER_LIBRARY, PairOptions
-from sonde.tasks._cloze_segments import REFERENCE, segments
-from sonde.tasks._examples import Dataset
-from sonde.tasks._names import ALL, PUBLIC, Name, NameUses, gather
+from sonde.languages.engine.imports import Imports
+from sonde.tasks.engine.api_names import ALL, PUBLIC, Name, NameUses, gather
+from sonde.tasks.engine.cloze_margins import (
+    FAKE_NAME,
+    FAKE_PACKAGE,
+    Fakes,
+    margin_items,
+    margin_rows,
+    margin_table,
+    shown,
+    words_of,
+)
+from sonde.tasks.engine.cloze_options import PER_LIBRARY, PairOptions
+from sonde.tasks.engine.cloze_queries import REFERENCE, segments
+from sonde.tasks.engine.examples import Dataset
 
 
 class ApiFakes:

@@ -13,9 +13,9 @@ import polars as pl
 
 from sonde.corpora import SourceFile
 from sonde.languages import facet_of
-from sonde.languages._imports import Imports, ImportsOf
+from sonde.languages.engine.imports import Imports, ImportsOf
 from sonde.results.columns import Columns, schema_of
-from sonde.tasks._names import Name, NameUses, gather
+from sonde.tasks.engine.api_names import Name, NameUses, gather
 
 NAMES_COLUMNS: Columns = {
     "name": (pl.String, "fully qualified"),
@@ -58,7 +58,7 @@ def names_table(
 
     Args:
         files: Whole files.
-        within: ``"file"`` or ``"function"``, see `sonde.tasks._names.gather`.
+        within: ``"file"`` or ``"function"``, see `sonde.tasks.engine.api_names.gather`.
         propagate: Whether calls on what an imported name gave count, one step far.
 
     Raises:

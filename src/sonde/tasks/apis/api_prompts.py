@@ -13,13 +13,12 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import SourceFile
-from sonde.corpora._spread import ONE, Spread
-from sonde.tasks._cloze_items import items_of_queries, listed
-from sonde.tasks._cloze_options import PER_LIBRARY, PromptOptions
-from sonde.tasks._cloze_queries import QueryRules, queries
-from sonde.tasks._cloze_segments import FIRST, FULL, LAST
-from sonde.tasks._examples import Dataset
-from sonde.tasks._names import NameUses, gather
+from sonde.corpora.engine.parallel import ONE, Spread
+from sonde.tasks.engine.api_names import NameUses, gather
+from sonde.tasks.engine.cloze_options import PER_LIBRARY, PromptOptions
+from sonde.tasks.engine.cloze_queries import FIRST, FULL, LAST, QueryRules, queries
+from sonde.tasks.engine.cloze_statements import items_of_queries, listed
+from sonde.tasks.engine.examples import Dataset
 
 
 class ApiPrompts:

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sonde.base.errors import UsageError
 from sonde.corpora import Item
-from sonde.corpora._spread import Spread
+from sonde.corpora.engine.parallel import Spread
 from sonde.languages import facet_of
-from sonde.languages._bugs import Bugs, Spot
-from sonde.tasks._bugs import BugExample, BugTask, Choice, choice_of
-from sonde.tasks._drawn import DatasetRequest
-from sonde.tasks._pool import Pool
+from sonde.languages.engine.bug_sites import Bugs, Spot
+from sonde.tasks.engine.bugs import BugExample, BugTask, Choice, choice_of
+from sonde.tasks.engine.sampling import DatasetRequest, Pool
 
 HOLE = "__HOLE__"
 

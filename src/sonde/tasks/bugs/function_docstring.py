@@ -10,15 +10,13 @@ from typing import Any
 
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
-from sonde.corpora._spread import Spread
+from sonde.corpora.engine.parallel import Spread
 from sonde.languages import facet_of
-from sonde.languages._bugs import Bugs
-from sonde.languages._documentation import summary_line
-from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice
-from sonde.tasks._drawn import DatasetRequest
-from sonde.tasks._pool import Pool
-from sonde.tasks._published import as_asked
-from sonde.tasks._task import Repository
+from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages.engine.treesitter import summary_line
+from sonde.tasks.engine.bugs import CORRECT, BugExample, BugTask, Choice
+from sonde.tasks.engine.sampling import DatasetRequest, Pool
+from sonde.tasks.engine.task import Repository, as_asked
 
 INCORRECT = "Incorrect"
 BLANK = "___"

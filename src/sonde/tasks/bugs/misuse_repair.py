@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from sonde.languages._bugs import Bugs
-from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice
-from sonde.tasks._misuse import MISUSE, misuse
+from sonde.languages.engine.bug_sites import Bugs
+from sonde.tasks.engine.bugs import CORRECT, MISUSE, BugExample, BugTask, Choice, misuse
 
 
 class MisuseRepair(BugTask):
     """The functions of `variable_misuse`, with the misused variable and one place of the right one.
 
-    Where nothing is misused, the labelled stretch is empty. `sonde.tasks._misuse.pointers` gives all places.
+    Where nothing is misused, the labelled stretch is empty. `sonde.tasks.engine.bugs.pointers` gives all
+    places.
     """
 
     name = "misuse_repair"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sonde.languages._bugs import Bugs
-from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice, Edit
-from sonde.tasks._misuse import MISUSE, misuse
+from sonde.languages.engine.bug_sites import Bugs
+from sonde.tasks.engine.bugs import CORRECT, MISUSE, BugExample, BugTask, Choice, Edit, misuse
 
 
 class VariableMisuse(BugTask):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sonde.languages._bugs import Bugs, Operation
-from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice, Edit
+from sonde.languages.engine.bug_sites import Bugs, Operation
+from sonde.tasks.engine.bugs import CORRECT, BugExample, BugTask, Choice, Edit
 
 WRONG = "Wrong binary operator"
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Set
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES
-from sonde.tasks._repository import elsewhere, repository_of
-from sonde.tasks._task import ItemLabels, LabelRow, Repository
+from sonde.tasks.engine.task import ItemLabels, LabelRow, Repository, elsewhere, repository_of
 
 _WORD = re.compile(r"\w+")
 

@@ -5,7 +5,7 @@ Trees are those of the tree-sitter grammars: depths of different languages do no
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Measured, binned, metrics
+from sonde.tasks.engine.task_types import Measured, binned, metrics
 
 
 class SyntaxDepth(Measured):

@@ -11,7 +11,7 @@ Complexity starts at 1, so the classes are 1 to 10.
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Measured, exact, metrics
+from sonde.tasks.engine.task_types import Measured, exact, metrics
 
 
 class CyclomaticComplexity(Measured):

@@ -6,7 +6,7 @@ In Java ``else if`` is an if of its own and try-with-resources a try. In Python 
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Measured, exact, metrics
+from sonde.tasks.engine.task_types import Measured, exact, metrics
 
 
 class CodeStructures(Measured):

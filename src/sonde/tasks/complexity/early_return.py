@@ -6,7 +6,7 @@ methods inside have their own returns; those in a lambda of Java count.
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Pattern
+from sonde.tasks.engine.task_types import Pattern
 
 
 class EarlyReturn(Pattern):

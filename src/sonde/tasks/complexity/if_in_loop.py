@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Pattern
+from sonde.tasks.engine.task_types import Pattern
 
 
 class IfInLoop(Pattern):

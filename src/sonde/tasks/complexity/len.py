@@ -6,7 +6,7 @@ also the expressions of an f-string). Shorter than 21 or longer than 250 tokens 
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Classes, Measured, tokens
+from sonde.tasks.engine.task_types import Classes, Measured, tokens
 
 
 class Length(Measured):

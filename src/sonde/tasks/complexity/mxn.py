@@ -6,7 +6,7 @@ block are one deeper; ``else if`` is not. In Python, which has no braces, a leve
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Measured, exact, metrics
+from sonde.tasks.engine.task_types import Measured, exact, metrics
 
 
 class MaximumNesting(Measured):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Measured, exact, metrics
+from sonde.tasks.engine.task_types import Measured, exact, metrics
 
 
 class Ifs(Measured):

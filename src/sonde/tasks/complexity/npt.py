@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 
 from sonde.languages import facet_of
-from sonde.languages._npath import ExecutionPaths
-from sonde.tasks._measured import Measured, binned
+from sonde.languages.engine.metrics import ExecutionPaths
+from sonde.tasks.engine.task_types import Measured, binned
 
 
 class NPath(Measured):

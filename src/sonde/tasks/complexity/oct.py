@@ -5,7 +5,7 @@ What is an operator is said at OCU.
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Measured, exact, tokens
+from sonde.tasks.engine.task_types import Measured, exact, tokens
 
 
 class Operators(Measured):

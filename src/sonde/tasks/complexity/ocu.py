@@ -8,7 +8,7 @@ one; the signs that mark arguments are none.
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Measured, exact, tokens
+from sonde.tasks.engine.task_types import Measured, exact, tokens
 
 
 class DistinctOperators(Measured):

@@ -10,7 +10,7 @@ what nobody knows here, and overloads of Java count as the same.
 from __future__ import annotations
 
 from sonde.corpora import Item
-from sonde.tasks._measured import Pattern, metrics
+from sonde.tasks.engine.task_types import Pattern, metrics
 
 
 class Recursion(Pattern):

@@ -6,7 +6,7 @@ majority in few functions only.
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Classes, Measured, tokens
+from sonde.tasks.engine.task_types import Classes, Measured, tokens
 
 
 class TokenMajority(Measured):

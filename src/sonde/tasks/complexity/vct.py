@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Measured, exact, flow
+from sonde.tasks.engine.task_types import Measured, exact, flow
 
 
 class VariableUses(Measured):

@@ -8,7 +8,7 @@ variable, in however many scopes.
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Measured, exact, flow
+from sonde.tasks.engine.task_types import Measured, exact, flow
 
 
 class DistinctVariables(Measured):

@@ -6,8 +6,8 @@ from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterator
 
-from sonde.languages._edits import Edits, TextPlace
-from sonde.tasks._jumble import Exchange
+from sonde.languages.engine.edits import Edits, TextPlace
+from sonde.tasks.engine.faults import Exchange
 
 ALIASES = ["block_jumbling"]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sonde.languages._edits import Edits, TextPlace
-from sonde.tasks._jumble import Exchange, neighbours
-from sonde.tasks._mutation import ORIGINAL, REPLACED, Surroundings
+from sonde.languages.engine.edits import Edits, TextPlace
+from sonde.tasks.engine.faults import ORIGINAL, REPLACED, Exchange, Surroundings, neighbours
 
 
 class JumbledTokens(Exchange):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sonde.languages._edits import Edits, TextPlace
-from sonde.tasks._jumble import Exchange
+from sonde.languages.engine.edits import Edits, TextPlace
+from sonde.tasks.engine.faults import Exchange
 
 
 class JumbledOperands(Exchange):

@@ -1,6 +1,6 @@
 """JFT: are all of the tokens shuffled?"""
 
-from sonde.tasks._jumble import Shuffle
+from sonde.tasks.engine.faults import Shuffle
 
 
 class JumbledFully(Shuffle):

@@ -6,8 +6,8 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 
-from sonde.languages._edits import Edits, TextPlace
-from sonde.tasks._jumble import Exchange
+from sonde.languages.engine.edits import Edits, TextPlace
+from sonde.tasks.engine.faults import Exchange
 
 ALIASES = ["statement_jumbling"]
 

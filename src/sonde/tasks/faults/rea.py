@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from random import Random
 
-from sonde.languages._edits import Edits
-from sonde.tasks._mutation import Fault, Mutation, Stratum, Surroundings, by_weight, replaced
+from sonde.languages.engine.edits import Edits
+from sonde.tasks.engine.faults import Fault, Mutation, Stratum, Surroundings, by_weight, replaced
 
 _DRAWS = 6
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sonde.tasks._keywords import KeywordSwitch
+from sonde.tasks.engine.faults import KeywordSwitch
 
 
 class SwitchCompatibleKeyword(KeywordSwitch):

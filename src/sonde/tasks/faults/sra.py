@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from sonde.tasks._mutation import Fault, Mutation, Stratum, Surroundings, replaced, surfaces
+from sonde.tasks.engine.faults import Fault, Mutation, Stratum, Surroundings, replaced, surfaces
 
 
 class SwitchAllOccurrences(Mutation):

@@ -6,8 +6,8 @@ from itertools import combinations, permutations
 from random import Random
 
 from sonde.base.fingerprint import unit_hash
-from sonde.tasks._balance import SHARES, split_sizes
-from sonde.tasks._mutation import Fault, Mutation, Stratum, Surroundings, replaced
+from sonde.tasks.engine.balance import SHARES, split_sizes
+from sonde.tasks.engine.faults import Fault, Mutation, Stratum, Surroundings, replaced
 
 _SHORT = 5
 

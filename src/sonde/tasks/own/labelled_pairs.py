@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sonde.tasks._own import OwnLabels
+from sonde.tasks.engine.user_labels import OwnLabels
 
 
 class OwnPairLabels(OwnLabels):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Set
 
 from sonde.corpora import Item
 from sonde.languages import CONSTRUCT_LABELS, LANGUAGES
-from sonde.tasks._task import ItemLabels, LabelRow, Repository
+from sonde.tasks.engine.task import ItemLabels, LabelRow, Repository
 
 
 class Constructs(ItemLabels):

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sonde.corpora import Intake, Item, SourceFile
-from sonde.corpora._items import items_of
+from sonde.corpora.engine.read import items_of
 from sonde.languages import facet_of
-from sonde.languages._program import Program, tokenize
+from sonde.languages.engine.program_tokens import Program, tokenize
 
 
 class ProgramTokens:

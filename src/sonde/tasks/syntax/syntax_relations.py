@@ -11,9 +11,9 @@ import polars as pl
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES, facet_of, has_facet
-from sonde.languages._relations import Delimiters, Relations
-from sonde.tasks._relation_rows import TASK, relation_rows
-from sonde.tasks._task import Repository
+from sonde.languages.engine.relations import Delimiters, Relations
+from sonde.tasks.engine.relation_rows import TASK, relation_rows
+from sonde.tasks.engine.task import Repository
 
 NEWLINES = "codesyntax.newlines"
 NO_SEMICOLONS = "codesyntax.no_semicolons"

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sonde.corpora import Intake, Item, SourceFile
-from sonde.corpora._items import items_of
+from sonde.corpora.engine.read import items_of
 from sonde.languages import LANGUAGES
-from sonde.languages._binary import binarise
+from sonde.languages.engine.tree import binarise
 
 
 class WholeTrees:

@@ -10,8 +10,8 @@ such a class could not be asked.
 from __future__ import annotations
 
 from sonde.corpora import Item
-from sonde.languages._tagging import AST_CLASSES, Tagged
-from sonde.tasks._tagged import TokenClasses, tagging
+from sonde.languages.engine.tagging import AST_CLASSES, Tagged
+from sonde.tasks.engine.task_types import TokenClasses, tagging
 
 
 class TokenNodes(TokenClasses):

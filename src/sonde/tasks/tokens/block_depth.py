@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from sonde.corpora import Item
 from sonde.languages import facet_of
-from sonde.languages._metrics import Metrics
-from sonde.languages._tagging import Tagged
-from sonde.tasks._tagged import TokenClasses
+from sonde.languages.engine.metrics import Metrics
+from sonde.languages.engine.tagging import Tagged
+from sonde.tasks.engine.task_types import TokenClasses
 
 DEEPEST = 4
 

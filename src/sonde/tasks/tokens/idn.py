@@ -11,8 +11,8 @@ what an import takes out of a module without a capital, are none of the four.
 from __future__ import annotations
 
 from sonde.corpora import Item
-from sonde.languages._tagging import IDN_CLASSES, Tagged
-from sonde.tasks._tagged import TokenClasses, tagging
+from sonde.languages.engine.tagging import IDN_CLASSES, Tagged
+from sonde.tasks.engine.task_types import TokenClasses, tagging
 
 
 class Identifiers(TokenClasses):

@@ -11,8 +11,8 @@ in each language's `tagging.toml`.
 from __future__ import annotations
 
 from sonde.corpora import Item
-from sonde.languages._tagging import KTX_CLASSES, Tagged
-from sonde.tasks._tagged import TokenClasses, tagging
+from sonde.languages.engine.tagging import KTX_CLASSES, Tagged
+from sonde.tasks.engine.task_types import TokenClasses, tagging
 
 
 class Keywords(TokenClasses):

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sonde.languages._flow import Flow
-from sonde.languages._metrics import Metrics
-from sonde.tasks._paired import MarkedPair, VariablePairs, declarations, marked
+from sonde.languages.engine.data_flow import Flow
+from sonde.languages.engine.metrics import Metrics
+from sonde.tasks.engine.task_types import MarkedPair, VariablePairs, declarations, marked
 
 
 class DataDependency(VariablePairs):

@@ -10,10 +10,9 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
 
-from sonde.languages._flow import Flow
-from sonde.languages._metrics import Metrics
-from sonde.tasks._measured import binned
-from sonde.tasks._paired import MarkedPair, VariablePairs
+from sonde.languages.engine.data_flow import Flow
+from sonde.languages.engine.metrics import Metrics
+from sonde.tasks.engine.task_types import MarkedPair, VariablePairs, binned
 
 _BINS = binned("1-3", "4-7", "8-15", "16-31", "32-")
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import derive_seed
-from sonde.models._memory import if_it_fits
+from sonde.models.engine.memory import if_it_fits
 from sonde.training.finetune.data import Encoded
 
 _TOGETHER = 32

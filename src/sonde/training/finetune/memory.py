@@ -8,8 +8,8 @@ from typing import Any
 from torch import nn
 
 from sonde.models import ModelSpec
-from sonde.models._configuration import config_of
-from sonde.models._placing import architecture
+from sonde.models.engine.configuration import config_of
+from sonde.models.engine.device_map import architecture
 from sonde.training.finetune.recipe import BFLOAT16, FineTuning
 
 _SINGLE, _HALF = 4, 2

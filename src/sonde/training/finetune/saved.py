@@ -20,9 +20,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from sonde.base.errors import InputError, UsageError
+from sonde.base.terminal import quiet
 from sonde.models import LoadedModel, ModelSpec
-from sonde.models._quiet import quiet
-from sonde.models._saving import save_model
+from sonde.models.engine.derive import save_model
 from sonde.training.finetune.data import Data, Sample, Span, TextEncoder, read_all, reader_of, variable_at
 from sonde.training.finetune.model import (
     ClassHead,
@@ -243,7 +243,7 @@ class Pointer(FineTuned):
 
     def _sample(self, text: str, language: str) -> Sample:
         # The variables of a function are found by its language.
-        from sonde.tasks._misuse import pointers
+        from sonde.tasks.engine.bugs import pointers
 
         return Sample("", text, 0, candidates=pointers(text, language, None, None).candidates)
 

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from sonde.base.errors import InputError, StoreError
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import derive_seed
+from sonde.base.terminal import quiet
 from sonde.models import ModelSpec
-from sonde.models._quiet import quiet
-from sonde.models._saving import save_model
-from sonde.models._weights import device_of
+from sonde.models.engine.derive import save_model
+from sonde.models.engine.weights import device_of
 from sonde.training.finetune import checkpoint
 from sonde.training.finetune.batches import Portions, collate, order
 from sonde.training.finetune.checkpoint import Epoch, TrainingState, best_of

@@ -25,7 +25,7 @@ from sonde.corpora import (
     read_files,
     reserved,
 )
-from sonde.corpora._items import items_of
+from sonde.corpora.engine.read import items_of
 from sonde.languages import LANGUAGES
 from sonde.training.pretrain.recipe import CorpusConfig, DataConfig
 

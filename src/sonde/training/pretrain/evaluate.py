@@ -19,9 +19,9 @@ from transformers import PreTrainedModel
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.corpora import Intake, SourceFile, read_files
-from sonde.corpora._ngram import NGram
+from sonde.corpora.engine.ngram import NGram
 from sonde.languages import facet_of
-from sonde.languages._program import Program
+from sonde.languages.engine.program_tokens import Program
 from sonde.training.pretrain.blocks import DocumentLines, SentencePair, all_pairs, framed
 from sonde.training.pretrain.objectives import hide
 from sonde.training.pretrain.packing import break_offsets, edges_of, encode_document

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForMaskedLM
 
-from sonde.models._quiet import quiet
+from sonde.base.terminal import quiet
 from sonde.results.columns import scan_files
 from sonde.training.pretrain.documents import near_copies
 from sonde.training.pretrain.evaluate import Compression, Figures, evaluate_encoder, sample_files

@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerFast
 
 from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
-from sonde.languages._program import LONGEST
+from sonde.languages.engine.program_tokens import LONGEST
 
 PAD, BOS, EOS, MASK, UNK = SPECIALS = ("<|pad|>", "<|bos|>", "<|eos|>", "<|mask|>", "<|unk|>")
 """Special tokens, in the order of their ids from 0. `BOS` serves the encoder as its summary token."""

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from sonde.base.fingerprint import derive_seed, unit_hash
-from sonde.languages._binary import ADDED, BinaryTree, Labels, constituents
+from sonde.languages.engine.tree import ADDED, BinaryTree, Labels, constituents
 from sonde.training.probes.splits import Parts
 from sonde.training.probes.trees import TreeLabels, TreeText, compare
 

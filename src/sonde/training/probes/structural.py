@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from torch import Tensor
 
 from sonde.base.errors import InputError
-from sonde.languages._text import alike
+from sonde.languages.engine.text import alike
 from sonde.results.metrics import spearman
 
 EPOCHS = 40

@@ -3,8 +3,9 @@
 After AST-Probe (Hernández López et al. 2022). States are projected to a subspace of few directions. There the
 square of the step from a token to the next is the height of the lowest node around both, of which only the
 order is learned; the step's products with a vector a label say which labels that node has, and a token's own
-products which labels it has alone (`sonde.languages._binary`). The projection is held near an orthogonal one.
-A label also scores something anywhere, which the published probe lacks: a step has no direction to say it by.
+products which labels it has alone (`sonde.languages.engine.tree`). The projection is held near an orthogonal
+one. A label also scores something anywhere, which the published probe lacks: a step has no direction to say
+it by.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.languages._binary import ADDED, BinaryTree, Constituents, Labels, constituents
+from sonde.languages.engine.tree import ADDED, BinaryTree, Constituents, Labels, constituents
 from sonde.training.probes.structural import Weights, batches_of, scaled, split_parts, train_steps
 
 _ORTHOGONAL = 5.0

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from sonde.languages._relations import Delimiters, Related, Words
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.relations import Delimiters, Related, Words
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 from sonde.papers import lines
 from sonde.papers.codesyntax.java.edges import Span, WordFinder, closing, lexed, spans_in, words_of
 from sonde.papers.codesyntax.java.tree import JAVA_1_3 as OLD_JAVA

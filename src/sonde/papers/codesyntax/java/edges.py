@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from sonde.languages._relations import Delimiters, Edge, Words, plain_words
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.relations import Delimiters, Edge, Words, plain_words
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 from sonde.papers.codesyntax.java.tree import Node, Older, read_tree
 from sonde.papers.javalang_tokens import LexerError, Word, lex
 

@@ -9,9 +9,8 @@ from functools import cache
 
 import tree_sitter
 
-from sonde.languages._grammar import Parsed
-from sonde.languages._settings import read_table
-from sonde.languages._text import EncodedText
+from sonde.languages.engine.grammar import Parsed, read_table
+from sonde.languages.engine.text import EncodedText
 
 Part = tuple[str, "Node"]
 

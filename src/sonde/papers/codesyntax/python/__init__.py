@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-from sonde.languages._relations import LONE_RETURN, Delimiters, Related, Words, lone_returns, plain_words
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.engine.relations import (
+    LONE_RETURN,
+    Delimiters,
+    Related,
+    Words,
+    lone_returns,
+    plain_words,
+)
+from sonde.languages.engine.treesitter import TreeSitterLanguage
 from sonde.papers.codesyntax.python.labels import edges, parsed
 from sonde.papers.codesyntax.python.words import QUIRKS, Places
 from sonde.papers.python_tokens import Scan, scan

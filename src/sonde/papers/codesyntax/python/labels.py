@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Set
 from typing import NamedTuple
 
-from sonde.languages._relations import CHILDREN, Edge
+from sonde.languages.engine.relations import CHILDREN, Edge
 from sonde.papers.codesyntax.python.words import (
     HANDLER_ORELSE,
     MARGIN,

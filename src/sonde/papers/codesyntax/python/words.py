@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 
-from sonde.languages._text import EncodedText
+from sonde.languages.engine.text import EncodedText
 from sonde.papers import lines
 from sonde.papers.python_tokens import Scan, matching, scan, width
 

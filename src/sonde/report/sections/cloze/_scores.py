@@ -20,8 +20,8 @@ from sonde.results.formats import WithHalf, with_interval
 from sonde.results.tables import Column, Table, sized
 from sonde.results.verdict import why_no_verdict
 from sonde.results.words import TOO_LITTLE, nothing_found
-from sonde.tasks._cloze_candidates import place
-from sonde.tasks._cloze_queries import path_number, prompt_id
+from sonde.tasks.engine.cloze_queries import path_number, prompt_id
+from sonde.tasks.engine.cloze_statements import place
 
 LENS = "cloze"
 

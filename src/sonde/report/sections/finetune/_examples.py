@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from sonde.base.fingerprint import unit_hash
-from sonde.languages._text import alike
+from sonde.languages.engine.text import alike
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.sections.finetune._scores import LENS, SPLITS
 from sonde.results.columns import scan_files

@@ -1,0 +1,1 @@
+"""What every corpus shares: reading, selecting, removing duplicates, building, locking."""

@@ -1,0 +1,245 @@
+"""Items that may be chosen: in memory what the choice asks of all of them, on disk what they say.
+
+Of some million functions a few thousand are chosen, and of the others most are never looked into.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sonde.base.errors import StoreError
+from sonde.base.fingerprint import fingerprint_rows, unit_hash
+from sonde.corpora.engine.corpus import Given, Item, SourceFile, Tag
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_IN_MEMORY = 64_000_000
+"""Bytes beyond which texts go to a temporary file, which lies where `tempfile` says (``TMPDIR``)."""
+
+
+class TextFile:
+    """A temporary file of what items say, in memory as long as it is small."""
+
+    def __init__(self) -> None:
+        self._handle = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - `close` closes it
+        self._size = 0
+
+    def close(self) -> None:
+        """Remove it."""
+        self._handle.close()
+
+    def add(self, item: Item) -> CandidateItem:
+        """Write down an item.
+
+        Raises:
+            StoreError: The disk is full.
+        """
+        said = {name: value for name in _ON_DISK if (value := getattr(item, name)) or name == "text"}
+        line = json.dumps(said, default=dataclasses.asdict).encode()
+        begin = self._size
+        try:
+            self._handle.seek(begin)
+            self._handle.write(line)
+        except OSError as error:
+            raise StoreError(
+                f"cannot write what is read of a corpus to {tempfile.gettempdir()}: "
+                f"{error.strerror or error}; free space there, or name another folder in TMPDIR"
+            ) from error
+        self._size += len(line)
+        asked = {name: getattr(item, name) for name in _ASKED}
+        return CandidateItem(**asked, _texts=self, _begin=begin, _length=len(line))
+
+    def read(self, begin: int, length: int) -> dict[str, Any]:
+        """What was written there."""
+        self._handle.seek(begin)
+        return json.loads(self._handle.read(length))
+
+
+@dataclass(slots=True, kw_only=True)
+class CandidateItem:
+    """An item that may be chosen, with the attributes of `Item` that the choice asks for."""
+
+    item_id: str
+    language: str
+    path: str
+    offset: int
+    cluster: str
+    repository: str
+    oldest: str
+    newest: str
+    period: str
+    _texts: TextFile = field(repr=False)
+    _begin: int
+    _length: int
+
+    @property
+    def text(self) -> str:
+        """The code, read from the disk."""
+        return self._said()["text"]
+
+    def item(self) -> Item:
+        """The item as it was, but for what has been changed here."""
+        said = self._said()
+        for name, kind in (("tags", Tag), ("given", Given)):
+            said[name] = tuple(kind(**one) for one in said.get(name, ()))
+        said["cuts"] = tuple(said.get("cuts", ()))
+        said |= {name: getattr(self, name) for name in _ASKED}
+        # A hundred thousand items have a few units and licences, and most no identifier of their own.
+        said |= {name: sys.intern(said[name]) for name in ("unit", "licence") if name in said}
+        if said.get("identifier") == self.item_id:
+            said["identifier"] = self.item_id
+        return Item(**said)
+
+    def _said(self) -> dict[str, Any]:
+        return self._texts.read(self._begin, self._length)
+
+
+_ASKED = tuple(one.name for one in dataclasses.fields(CandidateItem) if not one.name.startswith("_"))
+
+
+_ON_DISK = tuple(one.name for one in dataclasses.fields(Item) if one.name not in _ASKED)
+
+
+class Enough(Protocol):
+    """Says whether the first items of a language will do."""
+
+    def __call__(self, items: Sequence[Item], beyond: Sequence[Item], /) -> bool:
+        """Whether they will.
+
+        Args:
+            items: The first items in one language.
+            beyond: Some of the others, one a kind: with a split or a group, and without.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FirstItems:
+    """Asks for the first items by hash alone, where a corpus is a table with labels.
+
+    Attributes:
+        seed: Seed of the order.
+        number: How many are tried; eight times as many where they are not enough.
+        enough: Whether they are.
+    """
+
+    seed: int
+    number: int
+    enough: Enough
+
+
+_Ranked = tuple[float, str, str, SourceFile]
+
+
+@dataclass(slots=True)
+class FirstFiles:
+    """Those of the files shown that come first by hash, language by language.
+
+    Attributes:
+        seed: Seed of the order.
+        number: How many of each language are kept.
+        drop: Is told of each file that is not.
+    """
+
+    seed: int
+    number: int
+    drop: Callable[[SourceFile], None]
+    _kept: dict[str, list[_Ranked]] = field(default_factory=dict[str, list[_Ranked]])
+    _beyond: dict[tuple[str, bool, bool], SourceFile] = field(
+        default_factory=dict[tuple[str, bool, bool], SourceFile]
+    )
+
+    def add(self, file: SourceFile, item_id: str) -> None:
+        """Show a file, which is one item."""
+        kept = self._kept.setdefault(file.language, [])
+        kept.append((unit_hash(self.seed, item_id), item_id, file.path, file))
+        if len(kept) >= 2 * self.number + 2:
+            self._cut(kept)
+
+    def files(self) -> Iterator[SourceFile]:
+        """The files kept, and of those dropped one a kind."""
+        for kept in self._kept.values():
+            self._cut(kept)
+            yield from (file for *_, file in kept)
+        yield from self._beyond.values()
+
+    def are_enough(self, items: Sequence[Item], enough: Enough) -> bool:
+        """Whether the items kept of each language are enough, or all that there are."""
+        beyond = {file.path for file in self._beyond.values()}
+        return all(
+            enough(
+                [item for item in items if item.language == language and item.path not in beyond],
+                [item for item in items if item.language == language and item.path in beyond],
+            )
+            for language in {language for language, *_ in self._beyond}
+        )
+
+    def _cut(self, kept: list[_Ranked]) -> None:
+        # By hash, and of copies the one that is chosen first.
+        kept.sort(key=lambda ranked: ranked[:3])
+        for *_, file in kept[self.number :]:
+            kind = any(one.split for one in file.given), any(one.group for one in file.given)
+            if self._beyond.setdefault((file.language, *kind), file) is not file:
+                self.drop(file)
+        del kept[self.number :]
+
+
+_BATCH = 10_000
+
+
+class FileHashes:
+    """Path to content hash; a path is added once."""
+
+    def __init__(self) -> None:
+        self._frames: list[pl.DataFrame] = []
+        self._new: list[tuple[str, bytes]] = []
+
+    def __len__(self) -> int:
+        return len(self._new) + sum(map(len, self._frames))
+
+    def add(self, path: str, content: str) -> None:
+        """Take down the hash of a file, in hexadecimal digits."""
+        self._new.append((path, bytes.fromhex(content)))
+        if len(self._new) == _BATCH:
+            self._pack()
+
+    def of(self, paths: Iterable[str]) -> dict[str, str]:
+        """The hashes of some files, as far as they are known."""
+        wanted = set(paths)
+        if not self._frames:
+            return {path: content.hex() for path, content in self._new if path in wanted}
+        import polars as pl
+
+        return dict(self._rows(self._whole().filter(pl.col("path").is_in(list(wanted)))))
+
+    def corpus_hash(self) -> str:
+        """Hash of all paths and hashes, in whatever order they came."""
+        if not self._frames:
+            return fingerprint_rows((path, content.hex()) for path, content in sorted(self._new))
+        return fingerprint_rows(self._rows(self._whole().sort("path")))
+
+    def _pack(self) -> None:
+        import polars as pl
+
+        schema = {"path": pl.String, "hash": pl.Binary}
+        self._frames.append(pl.DataFrame(self._new, schema, orient="row"))
+        self._new = []
+
+    def _whole(self) -> pl.DataFrame:
+        import polars as pl
+
+        self._pack()
+        self._frames = [pl.concat(self._frames)]
+        return self._frames[0]
+
+    @staticmethod
+    def _rows(frame: pl.DataFrame) -> Iterator[tuple[str, str]]:
+        for part in frame.iter_slices(_BATCH):
+            yield from ((path, content.hex()) for path, content in part.rows())

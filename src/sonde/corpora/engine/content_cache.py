@@ -1,0 +1,335 @@
+"""What was found out about the files of a corpus, kept in the cache: reading is fast, parsing is not.
+
+One file a corpus. What it says of a source file goes by that file's content and language, so a changed file
+is parsed again and a corpus that has moved is not; as a whole it goes by the code that parses. If anything is
+odd about such a file, it is as if it were not there.
+
+It is a line an answer, the key before a tab and JSON behind it. In memory answers stay as these lines until
+they are asked for: those of some hundred thousand functions are many times as large when they are objects.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import io
+import json
+import os
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sonde.base.errors import SondeError
+from sonde.base.files import cache_folder, last_use, write_atomic
+from sonde.base.fingerprint import fingerprint, hash_bytes, hash_text
+from sonde.corpora.engine.corpus import Intake, SourceFile
+from sonde.corpora.engine.parallel import AHEAD, ItemChunk, Spread, together
+from sonde.languages import LANGUAGES, Definition, Function, facet_of, has_facet, parses, version_of
+from sonde.languages.engine.tagging import Tagging
+
+_MOST_BYTES = 500_000_000
+
+
+_MOST_UNPACKED = 1_000_000_000
+
+
+_DIGEST = 32
+
+
+_SOURCES = (".py", ".scm", ".toml")
+
+
+def content_key(file: SourceFile) -> str:
+    """By what a file is known."""
+    return f"{file.language}:{hash_text(file.text)}"
+
+
+def kept_path(folder: str, *parts: Any) -> Path:
+    """Where answers about a corpus are kept; versions of the package that parse otherwise keep their own."""
+    return cache_folder(folder) / fingerprint(*parts, _rules())
+
+
+Answer = TypeVar("Answer")
+
+
+class KeptAnswers(MutableMapping[str, Answer]):
+    """Answers by the key of a file's content, as JSON lines in memory as on disk.
+
+    Args:
+        path: Where they are kept; where nothing readable is, there are none.
+        decode: The answer that a value of JSON stands for.
+        encode: The value of JSON of an answer.
+
+    Attributes:
+        grown: Whether something was found that was not kept.
+    """
+
+    def __init__(self, path: Path, decode: Callable[[Any], Answer], encode: Callable[[Answer], Any]) -> None:
+        self._path, self._decode, self._encode = path, decode, encode
+        self._lines = _read(path)
+        self.grown = False
+
+    def __getitem__(self, key: str) -> Answer:
+        line = self._lines[key]
+        try:
+            return self._decode(json.loads(line))
+        except (ValueError, TypeError, RecursionError):
+            raise KeyError(key) from None
+
+    def __setitem__(self, key: str, answer: Answer) -> None:
+        line = json.dumps(self._encode(answer), separators=(",", ":")).encode()
+        self.grown = self.grown or line != self._lines.get(key)
+        self._lines[key] = line
+
+    def __delitem__(self, key: str) -> None:
+        del self._lines[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._lines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def write(self) -> None:
+        """Keep the answers, if there are new ones; a cache that cannot be written costs time alone.
+
+        Processes that write at once do not disturb each other: the last one's file stays, whole.
+        """
+        if not self.grown:
+            return
+        packer = zlib.compressobj(1)
+        with suppress(SondeError, OSError):
+            packed = [
+                packer.compress(key.encode() + b"\t" + line + b"\n") for key, line in self._lines.items()
+            ]
+            body = b"".join([*packed, packer.flush()])
+            write_atomic(self._path, _digest(body) + body)
+            _prune(self._path.parent)
+
+
+def _read(path: Path) -> dict[str, bytes]:
+    """The lines by their keys; none where the file is missing, damaged or too large."""
+    try:
+        raw = path.read_bytes()
+        body = raw[_DIGEST:]
+        if len(raw) > _MOST_BYTES or raw[:_DIGEST] != _digest(body):
+            return {}
+        lines = io.BytesIO(zlib.decompressobj().decompress(body, _MOST_UNPACKED))
+        found = {key.decode(): line for key, line in (one[:-1].split(b"\t", 1) for one in lines)}
+        os.utime(path)
+    except (OSError, ValueError, zlib.error):
+        return {}
+    return found
+
+
+def _digest(body: bytes) -> bytes:
+    """Of the content, so that a damaged file is none."""
+    return hash_bytes(body).encode()
+
+
+@functools.cache
+def _rules() -> str:
+    """Of the code that parses, so that answers by other rules are kept apart."""
+    digest = hashlib.sha256()
+    for name, content in sorted(_sources(files("sonde.languages"))):
+        digest.update(f"{name}:{len(content)}:".encode() + content)
+    versions = [version_of(name) for name in LANGUAGES.names()]
+    return fingerprint(digest.hexdigest(), versions)
+
+
+def _sources(folder: Traversable) -> Iterator[tuple[str, bytes]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _sources(entry)
+        elif entry.name.endswith(_SOURCES):
+            yield str(entry), entry.read_bytes()
+
+
+def _prune(folder: Path) -> None:
+    """Remove the files that were not read for longest, until the folder is of its size."""
+    status = [(entry.stat(), entry) for entry in folder.iterdir()]
+    held = sorted((last_use(stat), stat.st_size, entry) for stat, entry in status)
+    size = sum(one for _, one, _ in held)
+    for _, one, entry in held[:-1]:
+        if size <= _MOST_BYTES:
+            break
+        entry.unlink(missing_ok=True)
+        size -= one
+
+
+_FUNCTIONS = "functions"
+
+
+_IMPORTS = "imports"
+
+
+_DEFINITIONS = "definitions"
+
+
+LOST = "with a parse error, where functions may be missing"
+"""The reason by which files are counted that are read all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFunctions:
+    """The functions of a file, and whether the grammar reads all of it.
+
+    Attributes:
+        functions: The functions.
+        parses: False where functions may be missing: of one that stands in an error none is found.
+    """
+
+    functions: list[Function]
+    parses: bool
+
+
+class SpansIndex:
+    """The functions of a corpus's files, as far as they were found before.
+
+    Args:
+        known: By language and content.
+    """
+
+    def __init__(self, known: KeptAnswers[FileFunctions]) -> None:
+        self.known = known
+        self.used: set[str] = set()
+        self.imports: dict[str, str] = {}
+        self.definitions: dict[str, list[Definition]] = {}
+
+    def ahead(self, files: Iterable[SourceFile], spread: Spread) -> Iterator[SourceFile]:
+        """The files in their order, what is in each being found before by several processes.
+
+        Args:
+            files: The files; as many are held as these have in hand.
+            spread: Processes that read; where it is this one alone, `functions` finds what it is asked for.
+        """
+        if spread.alone:
+            yield from files
+            return
+        for some in together(files, times=AHEAD * spread.workers):
+            missing = {key: file for file in some if (key := content_key(file)) not in self.known}
+            answers = spread.of_files.over(_found, None, missing.values())
+            for key, (_, found) in zip(missing, answers, strict=True):
+                self._add(key, found)
+            yield from some
+
+    def functions(self, file: SourceFile) -> Sequence[Function]:
+        """The functions of a file, found now where they are not known."""
+        return self._of(file).functions
+
+    def note_lost(self, file: SourceFile, intake: Intake) -> None:
+        """Count a file in which functions may be missing."""
+        if file.unit == "file" and not self._of(file).parses:
+            intake.note(LOST, file.path)
+
+    def _of(self, file: SourceFile) -> FileFunctions:
+        key = content_key(file)
+        self.used.add(key)
+        found = self.known.get(key)
+        if found is None:
+            (answer,) = _found(ItemChunk(0, None, (file,)))
+            found = self._add(key, answer)
+        return found
+
+    def _add(self, key: str, answer: _Found) -> FileFunctions:
+        found, self.definitions[key], imports = answer
+        self.known[key] = found
+        if imports is not None:
+            self.imports[key] = imports
+        return found
+
+
+_Found = tuple[FileFunctions, list[Definition], str | None]
+"""The functions of a file, what it defines, and what it imports."""
+
+
+def _found(part: ItemChunk[None, SourceFile]) -> list[_Found]:
+    """The functions of some files, and what tasks ask of the files later; runs in any process."""
+    return [_of_file(file) for file in part.items]
+
+
+def _of_file(file: SourceFile) -> _Found:
+    language = LANGUAGES.load(file.language)
+    functions, whole = list(language.functions(file.text)), parses(file.language, file.text)
+    return FileFunctions(functions, whole), list(language.definitions(file.text)), _imports(file)
+
+
+def _imports(file: SourceFile) -> str | None:
+    """The import statements of a file; None where the language has no account of them."""
+    tagging = has_facet(file.language, "tagging")
+    return facet_of(file.language, "tagging", Tagging).imports(file.text) if tagging else None
+
+
+@contextmanager
+def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex]:
+    """The index of a corpus, written back when something was found that it did not hold.
+
+    Args:
+        corpus: The corpus as named on the command line.
+        languages: Public names of the languages that are read; empty means all.
+    """
+    index = SpansIndex(KeptAnswers(kept_path(_FUNCTIONS, corpus, sorted(languages)), _functions, _rows))
+    yield index
+    if index.known.grown:
+        # What the corpus no longer holds goes.
+        for key in index.known.keys() - index.used:
+            del index.known[key]
+        index.known.write()
+        with kept_imports(corpus) as imports:
+            imports.update(index.imports)
+        with kept_definitions(corpus) as definitions:
+            definitions.update(index.definitions)
+
+
+@contextmanager
+def kept_imports(corpus: str) -> Generator[MutableMapping[str, str]]:
+    """The import statements of a corpus's files, by the key of their content; what is added is kept.
+
+    Args:
+        corpus: The corpus as named on the command line.
+    """
+    held = KeptAnswers(kept_path(_IMPORTS, corpus), str, str)
+    yield held
+    held.write()
+
+
+@contextmanager
+def kept_definitions(corpus: str) -> Generator[MutableMapping[str, list[Definition]]]:
+    """What a corpus's files define, by the key of their content; what is added is kept.
+
+    Args:
+        corpus: The corpus as named on the command line.
+    """
+    held = KeptAnswers(kept_path(_DEFINITIONS, corpus), _definitions, _plain)
+    yield held
+    held.write()
+
+
+def _plain(rows: Sequence[Function | Definition]) -> list[tuple[Any, ...]]:
+    return [dataclasses.astuple(one) for one in rows]
+
+
+def _definitions(rows: list[list[Any]]) -> list[Definition]:
+    return [Definition(*row) for row in rows]
+
+
+def _rows(found: FileFunctions) -> list[Any]:
+    return [found.parses, _plain(found.functions)]
+
+
+def _functions(kept: list[Any]) -> FileFunctions:
+    parsed, rows = kept
+    functions = [
+        Function(start, end, name, qualified, docstring, tuple((first, last) for first, last in margins))
+        for start, end, name, qualified, docstring, margins in rows
+    ]
+    return FileFunctions(functions, parsed)

@@ -1,0 +1,489 @@
+"""Files and items: what a corpus source yields and what every lens joins on."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Protocol, runtime_checkable
+
+from sonde.base.checked import Help, check_fields
+from sonde.base.errors import UsageError
+from sonde.base.fingerprint import OMITTED_AT_DEFAULT, fingerprint
+from sonde.base.values import Count, OneOf, Whole
+from sonde.languages import LANGUAGES
+from sonde.languages.engine.transforms import TRANSFORMS
+from sonde.results.verdict import ENOUGH_CLUSTERS
+
+
+def check_day(what: str, text: str) -> None:
+    """Refuse what is no day.
+
+    Args:
+        what: What the day is of, for the message.
+        text: The day.
+
+    Raises:
+        UsageError: It is not written as a year, a month and a day.
+    """
+    try:
+        known = date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        known = False
+    if not known:
+        raise UsageError(f"{what} = {text!r} is no day; write it as 2024-12-31")
+
+
+def day_of(seconds: int) -> str:
+    """The day of a time in seconds since 1970, in UTC.
+
+    >>> day_of(0)
+    '1970-01-01'
+    """
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+
+def utc_day(time: str) -> str:
+    """The day of a time as an index writes it, in UTC.
+
+    >>> utc_day("2024-12-31T23:30:00-05:00")
+    '2025-01-01'
+
+    Raises:
+        ValueError, TypeError, OverflowError: It is no time.
+    """
+    return datetime.fromisoformat(time).astimezone(UTC).date().isoformat()
+
+
+def days_between(dates: Sequence[tuple[int, str]], start: int, end: int) -> tuple[str, str]:
+    """The oldest and the newest day of the stretches that a span of characters touches.
+
+    >>> days_between([(0, "2020-01-01"), (10, "2024-01-01"), (20, "2022-01-01")], 12, 25)
+    ('2022-01-01', '2024-01-01')
+
+    Args:
+        dates: Where each stretch begins and its day, in order; the last goes on to the end of the text.
+        start: First character of the span.
+        end: One past its last.
+
+    Returns:
+        Two empty texts where no stretch is known.
+    """
+    ends = [begin for begin, _ in dates[1:]]
+    touched = [
+        day
+        for (begin, day), stop in zip(dates, [*ends, end + 1], strict=True)
+        if begin < end and stop > start
+    ]
+    return (min(touched), max(touched)) if touched else ("", "")
+
+
+UNITS = ("function", "file")
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A user's label on a span of characters, for example a part of speech."""
+
+    start: int
+    end: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A label that the source itself brings, as published data sets do; its task takes it as it is.
+
+    Attributes:
+        task: Public name of the task that it answers.
+        label: The label.
+        start: First character of what is labelled.
+        end: One past its last character.
+        other_start: First character of the other end of a relation; -1 where there is none.
+        other_end: One past its last character.
+        split: ``"train"``, ``"valid"`` or ``"test"`` where the source says so; else empty.
+        value: The number that the label is a class of; None where it is no number.
+        group: What the source says is split as one with it; else empty.
+    """
+
+    task: str
+    label: str
+    start: int
+    end: int
+    other_start: int = -1
+    other_end: int = -1
+    split: str = ""
+    value: float | None = field(default=None, metadata=OMITTED_AT_DEFAULT)
+    group: str = field(default="", metadata=OMITTED_AT_DEFAULT)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One file of a corpus, as text.
+
+    Attributes:
+        path: Path inside the source, with forward slashes; unique in the corpus.
+        text: The decoded content (PEP 263 for Python), newlines as they are in the file.
+        language: Public name of the language.
+        cluster: What is resampled as one: a distribution, a package, a top-level module.
+        repository: What definitions are looked up in when a call is called internal.
+        licence: SPDX expression or the words of the metadata; empty where unknown.
+        version: Version of the distribution, or the git revision; empty where unknown.
+        unit: ``"file"``, or ``"function"`` where the source already holds single functions.
+        name: Name of the item where the source gives one.
+        identifier: Id that the source itself gives (`jsonl`); empty otherwise.
+        tags: A user's spans.
+        given: Labels that the source brings.
+        split: ``"train"``, ``"valid"`` or ``"test"`` where a built corpus was split; else empty.
+        dates: Where each stretch of the text begins and the day on which it was last changed (UTC, as
+            ``2024-12-31``), in order; empty where that was not asked for or is not known.
+    """
+
+    path: str
+    text: str
+    language: str
+    cluster: str
+    repository: str
+    licence: str = ""
+    version: str = ""
+    unit: str = "file"
+    name: str = ""
+    identifier: str = ""
+    tags: tuple[Tag, ...] = ()
+    given: tuple[Given, ...] = ()
+    split: str = ""
+    dates: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """The unit that everything joins on: a function or a file.
+
+    Attributes:
+        item_id: Hash of content as it stands in the file, language and unit; equal content is one item.
+        text: The code: the file's characters from ``offset`` on, without the blanks that indent the further
+            decorators and the name of a method (`sonde.languages.Function.taken_from`).
+        language: Public name of the language.
+        unit: ``"function"`` or ``"file"``.
+        path: Path of the file inside the corpus.
+        name: Qualified name of the function, else the file's name.
+        offset: First character in the file.
+        cluster: The unit of resampling.
+        repository: The unit of definition look-up.
+        licence: Licence as known.
+        context: What the model reads before the item; ``""`` for an item shown alone.
+        docstring: The function's documentation; empty where there is none.
+        identifier: Id given by the source, else ``item_id``.
+        tags: A user's spans, relative to ``text``.
+        given: Labels that the source brings, relative to ``text``.
+        cuts: Characters at which no piece of a tokenizer may go on, for texts with a stretch to be masked.
+        split: The split of its file, where the corpus was split when it was built; else empty.
+        oldest: The day on which its oldest stretch was last changed; empty where that is not known.
+        newest: The same of its newest stretch.
+        period: ``"before"`` or ``"after"`` the date of `Selection.cut_off`; empty without one.
+        original: Id of the item that it was before `Selection.transform`; empty without one.
+        line: First line in the file, from 1; 0 where that is not known.
+    """
+
+    item_id: str
+    text: str
+    language: str
+    unit: str
+    path: str = ""
+    name: str = ""
+    offset: int = 0
+    cluster: str = ""
+    repository: str = ""
+    licence: str = ""
+    context: str = ""
+    docstring: str = ""
+    identifier: str = ""
+    tags: tuple[Tag, ...] = ()
+    given: tuple[Given, ...] = ()
+    cuts: tuple[int, ...] = ()
+    split: str = ""
+    oldest: str = ""
+    newest: str = ""
+    period: str = ""
+    original: str = ""
+    line: int = 0
+
+
+def item_id(text: str, language: str, unit: str) -> str:
+    """Identity of an item: its content and kind, never where it was found."""
+    return fingerprint("item", language, unit, text)
+
+
+def _say_nothing(_count: int) -> None:
+    return None
+
+
+@dataclass(slots=True)
+class Intake:
+    """What a source met on its way: counts by reason, with the first few examples of each.
+
+    Attributes:
+        counts: How often, by reason.
+        examples: The first few, by reason.
+        advance: Is told how many more files, and rows of a table, were read.
+        keep_all: Whether files stay that nobody wrote for the project, as where a lock file names them.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    advance: Callable[[int], None] = field(default=_say_nothing, compare=False, repr=False)
+    keep_all: bool = field(default=False, compare=False, repr=False)
+
+    def note(self, reason: str, example: str = "") -> None:
+        """Count one event, keeping at most five examples of a reason."""
+        self.counts[reason] += 1
+        kept = self.examples.setdefault(reason, [])
+        if example and len(kept) < 5:
+            kept.append(example)
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A corpus source: one file of this folder, its stem the scheme before the colon."""
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield the files in an order that depends on their paths alone.
+
+        Args:
+            argument: What stands after the colon: ``DIR`` in ``local:DIR``; empty where nothing does.
+            languages: Public names of the languages wanted; empty means all that the source holds.
+            intake: Receives what was skipped and why.
+
+        Raises:
+            InputError: The argument names nothing that can be read.
+        """
+        ...
+
+
+@runtime_checkable
+class LabelledSource(Source, Protocol):
+    """A source whose files bring labels of tasks that a run asks where it names none."""
+
+    def tasks(self, argument: str) -> tuple[str, ...]:
+        """Public names of the tasks, from the head of the file alone.
+
+        Raises:
+            InputError: The argument names nothing that can be read.
+        """
+        ...
+
+
+@runtime_checkable
+class DatedSource(Source, Protocol):
+    """A source that knows when its files were written."""
+
+    def dated_files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield what `files` does, with `SourceFile.dates`.
+
+        Raises:
+            InputError: As `files`, or when a file was written is not known.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """How items are chosen from a corpus. Every choice is by hash: order and machine do not matter.
+
+    Items are taken from the clusters in turn, so that as many clusters as there are speak in a small sample.
+    """
+
+    unit: Annotated[str, OneOf(UNITS), Help("what an item is", "--unit")] = "function"
+    languages: Annotated[
+        tuple[str, ...],
+        Help("only this language; see `sonde list languages`", "--language", "all that a corpus holds"),
+    ] = ()
+    limit: Annotated[
+        Count | None,
+        Help("at most this many items a language; a larger sample contains a smaller one", "--limit"),
+    ] = None
+    per_cluster: Annotated[
+        Whole,
+        Help(
+            "at most this many items a cluster; 0 for no cap, as in a corpus of one cluster", "--per-cluster"
+        ),
+    ] = 200
+    min_chars: Annotated[Whole, Help("shorter items are left out, in characters")] = 1
+    max_chars: Annotated[Whole | None, Help("longer items are left out, in characters")] = None
+    licences: Annotated[
+        tuple[str, ...],
+        Help(
+            "only items whose licence has one of these words, such as MIT or BSD", unset="all, known or not"
+        ),
+    ] = ()
+    parses: Annotated[bool, Help("only items without a parse error")] = False
+    several_files: Annotated[bool, Help("only repositories with at least two files")] = False
+    near_duplicates: Annotated[
+        bool, Help("leave out near-duplicates; exact duplicates are left out in any case")
+    ] = True
+    seed: Annotated[Whole, Help("seed of sampling and of everything random", "--seed")] = 0
+    cut_off: Annotated[
+        str | None,
+        Help(
+            "a day, as 2024-12-31: only items written wholly before it, or wholly on it and later and unlike "
+            "any older one; surprisal holds the two against each other",
+            "--cut-off",
+            "dates are not asked for",
+        ),
+    ] = field(default=None, metadata=OMITTED_AT_DEFAULT)
+    transform: Annotated[
+        str,
+        OneOf(("none", *TRANSFORMS)),
+        Help(
+            "show the same programs in other words: variables renamed to v0, v1, ... (rename), among each "
+            "other (shuffle) or as in other functions (mislead), layout normalised, comments or docstrings "
+            "too left out, or independent statements swapped; `sonde compare` holds it against the run "
+            "without",
+            "--transform",
+        ),
+    ] = field(default="none", metadata=OMITTED_AT_DEFAULT)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.cut_off is not None:
+            check_day("cut_off", self.cut_off)
+        # A language may be handed in as a folder; from here on it goes by its name.
+        object.__setattr__(self, "languages", tuple(map(LANGUAGES.hand_in, self.languages)))
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSet:
+    """The items of a run, in the order in which they were chosen: those of a smaller limit come first.
+
+    Attributes:
+        corpus: The corpus as named on the command line.
+        items: The chosen items, language by language.
+        corpus_hash: Hash of every file's path and content hash that the source yielded.
+        intake: What was skipped or dropped on the way, by reason.
+        selection: How the items were chosen.
+        file_hashes: Path to content hash, of the files that hold the items.
+        found: How many items the corpus holds in the languages wanted; 0 where they were not counted.
+        left_out: How many of them were not chosen, by reason; the reasons and the items add up to ``found``.
+    """
+
+    corpus: str
+    items: tuple[Item, ...]
+    corpus_hash: str
+    intake: Intake
+    selection: Selection = field(default_factory=Selection)
+    file_hashes: Mapping[str, str] = field(default_factory=dict)
+    found: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+_MARKERS = (
+    ".git",
+    "pyproject.toml",
+    "setup.py",
+    "setup.cfg",
+    "pom.xml",
+    "build.gradle",
+    "build.gradle.kts",
+    "build.xml",
+    "package.json",
+    "go.mod",
+    "composer.json",
+    "Gemfile",
+)
+
+
+_SOURCE_ROOT = "src"
+
+
+def is_project(folder: Path) -> bool:
+    """Whether a folder is a project of its own: a git repository, or one with a build file."""
+    # `Path` raises where a folder cannot be looked at.
+    return any(os.path.exists(folder / marker) for marker in _MARKERS)  # noqa: PTH110
+
+
+def projects_of(paths: Iterable[str]) -> frozenset[str]:
+    """Return the folders that are projects by the paths of a repository's files; it is one itself."""
+    found = (PurePosixPath(path) for path in paths)
+    return frozenset({".", *(str(path.parent) for path in found if path.name in _MARKERS)})
+
+
+def holds_projects(folder: Path) -> bool:
+    """Whether a folder is no project itself and has at least one project right below it."""
+    if is_project(folder):
+        return False
+    below = [entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink()]
+    return any(is_project(entry) for entry in below)
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """The packages of one project.
+
+    A file's package is the uppermost folder on its way down that itself holds source files; namespace
+    folders such as ``com/example`` and the source root ``src`` are passed through. Where all files are in one
+    package, that is passed through as well. A file right in the project, in its source root or in its one
+    package is a package by itself, named by its stem.
+
+    Attributes:
+        folders: Folders that directly hold source files.
+        passed: Folders among them that are passed through.
+    """
+
+    folders: frozenset[str]
+    passed: frozenset[str] = frozenset({_SOURCE_ROOT})
+
+    @classmethod
+    def of(cls, paths: Iterable[str]) -> Packages:
+        """The packages of a project by the paths of its source files."""
+        listed = list(paths)
+        found = cls(frozenset(str(PurePosixPath(path).parent) for path in listed))
+        while len(only := {found.package(path) for path in listed}) == 1 and only <= found.folders:
+            found = cls(found.folders, found.passed | only)
+        return found
+
+    def package(self, path: str) -> str:
+        """Name of the package of a path, with forward slashes.
+
+        >>> project = Packages.of(["src/web/app.py", "src/web/db/pool.py", "setup.py"])
+        >>> project.package("src/web/db/pool.py"), project.package("setup.py")
+        ('src/web', 'setup')
+        """
+        parts = PurePosixPath(path).parts
+        for depth in range(1, len(parts)):
+            folder = "/".join(parts[:depth])
+            if folder in self.folders and folder not in self.passed:
+                return folder
+        return PurePosixPath(path).stem
+
+
+def clusters_of(units: Mapping[str, str]) -> dict[str, str]:
+    """The packages of one repository by the paths of its files, else its files.
+
+    Files where packages are fewer than a verdict needs and files are not.
+
+    Args:
+        units: Path to unit, as sources give them: ``file``, or ``function`` for what was cut out of a file,
+            whose path is then ``file#id``; one without a file belongs to no package.
+
+    Returns:
+        Path to package; empty where there is only one.
+    """
+    files = _files(units)
+    packages = Packages.of(files.values())
+    clusters = {path: packages.package(file) for path, file in files.items()}
+    number = len(set(clusters.values()))
+    return files_of(units) or (clusters if number > 1 else {}) if number < ENOUGH_CLUSTERS else clusters
+
+
+def files_of(units: Mapping[str, str]) -> dict[str, str]:
+    """Each file as a cluster, by the paths of `clusters_of`; empty where they are too few also."""
+    clusters = {path: str(PurePosixPath(file).with_suffix("")) for path, file in _files(units).items()}
+    return clusters if len(set(clusters.values())) >= ENOUGH_CLUSTERS else {}
+
+
+def _files(units: Mapping[str, str]) -> dict[str, str]:
+    found = {path: path.rpartition("#")[0] if unit == "function" else path for path, unit in units.items()}
+    return {path: file for path, file in found.items() if file}

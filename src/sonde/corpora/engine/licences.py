@@ -1,0 +1,222 @@
+"""Licences by name: what metadata says in many words, as identifiers that an allow-list can name.
+
+An expression (SPDX 2.3, annex D) is allowed where all that ``AND`` joins is, and of what ``OR`` joins one is.
+An exception (``WITH``) only permits more, so it never forbids.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
+from sonde.base.errors import UnknownNameError
+from sonde.corpora.engine.decode import read_document
+
+GROUPS = {
+    "permissive": (
+        *("0BSD", "Apache", "BSD", "BSL-1.0", "CC0-1.0", "HPND", "ISC", "MIT", "MIT-0", "MIT-CMU", "NCSA"),
+        *("PostgreSQL", "PSF", "PSF-2.0", "Python-2.0", "Unlicense", "X11", "Zlib", "ZPL"),
+    ),
+    "weak-copyleft": ("CDDL", "EPL", "LGPL", "MPL"),
+}
+"""Names that stand for several: what asks for attribution at most, and what binds only its own files."""
+
+
+FAMILIES = ("AGPL", "Apache", "Artistic", "BSD", "CDDL", "EPL", "GPL", "LGPL", "MPL", "PSF", "ZPL")
+"""Names that allow every version, and what metadata says without a version."""
+
+
+_COMMON = (
+    *("0BSD", "AGPL-3.0", "AGPL-3.0-only", "AGPL-3.0-or-later", "Apache-1.1", "Apache-2.0", "Artistic-2.0"),
+    *("BSD-2-Clause", "BSD-3-Clause", "BSD-4-Clause", "BSL-1.0", "CC0-1.0", "CDDL-1.0", "EPL-1.0", "EPL-2.0"),
+    *("GPL-2.0", "GPL-2.0-only", "GPL-2.0-or-later", "GPL-3.0", "GPL-3.0-only", "GPL-3.0-or-later", "HPND"),
+    *("ISC", "LGPL-2.1", "LGPL-2.1-only", "LGPL-2.1-or-later", "LGPL-3.0", "LGPL-3.0-only"),
+    *("LGPL-3.0-or-later", "MIT", "MIT-0", "MIT-CMU", "MPL-1.1", "MPL-2.0", "NCSA", "PostgreSQL", "PSF-2.0"),
+    *("Python-2.0", "Unlicense", "WTFPL", "X11", "Zlib", "ZPL-2.1"),
+)
+
+
+_GNU_VERSION = re.compile(r"(?<!\d)([123](?:\.[01])?)(?!\d)(.*later|\+)?")
+
+
+# Words of classifiers and free text, tried in this order; what a name alone leaves open stays a family.
+_WORDS = tuple(
+    (re.compile(pattern, re.IGNORECASE), name)
+    for pattern, name in (
+        (r"\bpublic domain\b", "LicenseRef-Public-Domain"),
+        (r"\bzero[- ]clause|\b0BSD\b", "0BSD"),
+        (r"\b(?:3|three)[- ]clause|BSD[- ]3|\b(?:new|modified|revised) BSD", "BSD-3-Clause"),
+        (r"\b(?:2|two)[- ]clause|BSD[- ]2|\b(?:simplified|freebsd)\b", "BSD-2-Clause"),
+        (r"\bBSD\b", "BSD"),
+        (r"\bapache\b.*\b2|\bASL[- ]?2", "Apache-2.0"),
+        (r"\bapache\b", "Apache"),
+        (r"\bMIT\b.*\bCMU\b|\bMIT-CMU\b", "MIT-CMU"),
+        (r"\bMIT\b|\bexpat\b", "MIT"),
+        (r"\bISC\b", "ISC"),
+        (r"\bpython software foundation\b|\bPSF[- ]?2|\bPSFL?\b", "PSF-2.0"),
+        (r"(?:\bmozilla\b|\bMPL\b).*2|\bMPL2", "MPL-2.0"),
+        (r"\bmozilla public\b|\bMPL\b", "MPL"),
+        (r"\beclipse public\b.*2|\bEPL[- v]*2", "EPL-2.0"),
+        (r"\beclipse public\b|\bEPL\b", "EPL"),
+        (r"\bunlicense\b", "Unlicense"),
+        (r"\bCC0\b", "CC0-1.0"),
+        (r"\bzlib\b", "Zlib"),
+        (r"\bboost\b", "BSL-1.0"),
+        (r"\bzope\b|\bZPL\b", "ZPL"),
+        (r"\bhistorical permission\b|\bHPND\b", "HPND"),
+    )
+)
+
+
+_GNU = tuple(
+    (re.compile(pattern, re.IGNORECASE), name)
+    for pattern, name in (
+        (r"\baffero\b|\bAGPL", "AGPL"),
+        (r"\blesser general\b|\blibrary general\b|\bLGPL", "LGPL"),
+        (r"\bgeneral public\b|\bGPL", "GPL"),
+    )
+)
+
+
+_PARTS = re.compile(r"\s*(\(|\)|\bAND\b|\bOR\b|\band\b|\bor\b(?!\s+later)|[/;,&|])\s*")
+
+
+_ASIDE = re.compile(r"(?P<name>[^\s()]+)\s*\([^()]*\)")
+
+
+_OR = ("or", "/", "|")
+
+
+_AND = ("and", "&", ",", ";")
+
+
+_JOINS = (*_OR, *_AND)
+
+
+class AllowList:
+    """Which licences a corpus may hold.
+
+    Args:
+        names: SPDX identifiers, families (`FAMILIES`) or groups (`GROUPS`), in any case; ``LicenseRef-...``
+            is what a user has named. None allows everything.
+
+    Raises:
+        UnknownNameError: A name that means no licence; the nearest is named.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(one for name in names for one in _known(name))
+
+    def allows(self, licence: str) -> bool:
+        """Whether a licence as metadata has it is allowed; an unknown one only where everything is.
+
+        >>> AllowList(["MIT", "BSD"]).allows("BSD-3-Clause AND (MIT OR GPL-2.0)")
+        True
+        """
+        if not self._names:
+            return True
+        return bool(licence.strip()) and self._any(_split(licence))
+
+    def _any(self, parts: list[str]) -> bool:
+        """An expression: the choices between its ORs, of which one must do. Consumes ``parts``."""
+        found = self._all(parts)
+        while parts and parts[0].lower() in _OR:
+            parts.pop(0)
+            found |= self._all(parts)
+        return found
+
+    def _all(self, parts: list[str]) -> bool:
+        """What ANDs join; a comma and the like count as one, since they leave it open."""
+        found = self._one(parts)
+        while parts and parts[0] != ")" and parts[0].lower() not in _OR:
+            if parts[0].lower() in _AND:
+                parts.pop(0)
+            found &= self._one(parts)
+        return found
+
+    def _one(self, parts: list[str]) -> bool:
+        if not parts:
+            return False
+        part = parts.pop(0)
+        if part == "(":
+            found = self._any(parts)
+            if parts and parts[0] == ")":
+                parts.pop(0)
+            return found
+        name = identify(part).lower()
+        plain = re.sub(r"(?:-only|-or-later|\+)$", "", name)
+        family = name.partition("-")[0]
+        return bool({name, plain} & self._names) or (
+            family in self._names and any(family == known.lower() for known in FAMILIES)
+        )
+
+
+def identify(words: str) -> str:
+    """The SPDX identifier of one licence as metadata names it; a family without version; else the words.
+
+    >>> identify("BSD License"), identify("The MIT License (MIT)"), identify("GPLv3+")
+    ('BSD', 'MIT', 'GPL-3.0-or-later')
+    """
+    alone = re.sub(r"\s+with\s+.*", "", words, flags=re.IGNORECASE | re.DOTALL).strip()
+    for known in _COMMON:
+        if alone.lower() == known.lower():
+            return known
+    for pattern, name in _GNU:
+        if pattern.search(alone):
+            version = _GNU_VERSION.search(alone)
+            if version is None:
+                return name
+            number = version[1] if "." in version[1] else f"{version[1]}.0"
+            return f"{name}-{number}{'-or-later' if version[2] else ''}"
+    return next((name for pattern, name in _WORDS if pattern.search(alone)), alone)
+
+
+def _split(licence: str) -> list[str]:
+    """Names, brackets and the signs between them; a bracket behind a name only says the name again."""
+    plain = _ASIDE.sub(lambda found: found[0] if found["name"].lower() in _JOINS else found["name"], licence)
+    return [part for part in _PARTS.split(plain) if part.strip()]
+
+
+def _known(name: str) -> tuple[str, ...]:
+    """The lower-case names that an entry of an allow-list stands for."""
+    lower = name.lower()
+    if lower in GROUPS:
+        return tuple(one.lower() for one in GROUPS[lower])
+    common = {known.lower() for known in (*_COMMON, *FAMILIES)}
+    if lower not in common and not lower.startswith("licenseref-") and not _in_spdx(name):
+        raise UnknownNameError(
+            "licence", name, (*GROUPS, *FAMILIES, *_COMMON), "an SPDX identifier, or LicenseRef-NAME as given"
+        )
+    return (lower,)
+
+
+def _in_spdx(name: str) -> bool:
+    try:
+        return canonicalize_license_expression(name).lower() == name.lower()
+    except InvalidLicenseExpression:
+        return False
+
+
+_EVERY_FILE = re.compile(r"^Files:\s*\*", re.MULTILINE)
+
+
+_LICENCE = re.compile(r"^License: *(\S.*)$", re.MULTILINE)
+
+
+def copyright_licence(path: Path, corpus: str) -> str:
+    """The licence of all files that a copyright file does not list by name; empty where it says none.
+
+    Args:
+        path: The file; it need not be there.
+        corpus: The corpus, for messages.
+    """
+    if not path.is_file():
+        return ""
+    text = read_document(path, corpus).decode("utf-8", "replace")
+    if not text.startswith("Format:"):
+        return ""
+    found = (_LICENCE.search(part) for part in re.split(r"\n\s*\n", text) if _EVERY_FILE.search(part))
+    return next((one[1].strip() for one in found if one), "")

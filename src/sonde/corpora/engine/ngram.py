@@ -1,0 +1,118 @@
+"""An interpolated Kneser-Ney model of subwords: what counting alone would predict.
+
+Kneser and Ney, "Improved backing-off for m-gram language modeling" (1995), in the interpolated form of Chen
+and Goodman, "An empirical study of smoothing techniques for language modeling" (1999), section 4.1.6: one
+discount an order, estimated from the numbers of n-grams seen once and twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt64
+
+from sonde.base.errors import UsageError
+
+_BITS = 16
+
+
+MAX_ORDER = 64 // _BITS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Level:
+    """Counts of one order: n-grams as keys of 16 bits a subword, the newest lowest, sorted."""
+
+    grams: UInt64[np.ndarray, " gram"]
+    counts: Int[np.ndarray, " gram"]
+    contexts: UInt64[np.ndarray, " context"]
+    totals: Int[np.ndarray, " context"]
+    kinds: Int[np.ndarray, " context"]
+    discount: float
+
+
+def _keys(tokens: Int[np.ndarray, " token"], order: int) -> UInt64[np.ndarray, " gram"]:
+    keys = np.zeros(max(0, len(tokens) - order + 1), np.uint64)
+    for place in range(order):
+        keys = (keys << np.uint64(_BITS)) | tokens[place : place + len(keys)].astype(np.uint64)
+    return keys
+
+
+def _level(grams: UInt64[np.ndarray, " gram"], counts: Int[np.ndarray, " gram"]) -> _Level:
+    contexts, first = np.unique(grams >> np.uint64(_BITS), return_index=True)
+    once, twice = int((counts == 1).sum()), int((counts == 2).sum())
+    return _Level(
+        grams,
+        counts,
+        contexts,
+        np.add.reduceat(counts, first) if len(first) else counts,
+        np.diff(np.append(first, len(grams))),
+        once / (once + 2 * twice) if once else 0.5,
+    )
+
+
+def _look_up(
+    keys: UInt64[np.ndarray, " key"], values: Int[np.ndarray, " key"], wanted: UInt64[np.ndarray, " query"]
+) -> Int[np.ndarray, " query"]:
+    if not len(keys):
+        return np.zeros(len(wanted), np.int64)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, values[place], 0)
+
+
+class NGram:
+    """A language model by counts.
+
+    Args:
+        tokens: The training stream.
+        vocabulary: Number of subwords; what was never seen shares what the unigrams leave over.
+        order: Longest n-gram, 1 to 4.
+        valid: Which subwords of the stream may be counted; an n-gram counts if all of its subwords are. All
+            by default.
+    """
+
+    def __init__(
+        self,
+        tokens: Int[np.ndarray, " token"],
+        vocabulary: int,
+        order: int = MAX_ORDER,
+        valid: Bool[np.ndarray, " token"] | None = None,
+    ) -> None:
+        if not 1 <= order <= MAX_ORDER:
+            raise UsageError(f"n-gram order {order}: it must be 1 to {MAX_ORDER}")
+        self.order = order
+        self.vocabulary = vocabulary
+        keys = _keys(tokens, order)
+        if valid is not None:
+            whole = np.ones(len(keys), bool)
+            for place in range(order):
+                whole &= valid[place : place + len(keys)]
+            keys = keys[whole]
+        grams, counts = np.unique(keys, return_counts=True)
+        levels = [_level(grams, counts)]
+        for length in range(order - 1, 0, -1):
+            # A shorter n-gram counts once for each different subword it was seen behind.
+            mask = np.uint64((1 << (_BITS * length)) - 1)
+            grams, counts = np.unique(levels[0].grams & mask, return_counts=True)
+            levels.insert(0, _level(grams, counts))
+        self._levels = levels
+
+    def nats(self, tokens: Int[np.ndarray, " token"]) -> Float[np.ndarray, " token"]:
+        """Negative log-probability of each subword of one document given those before it.
+
+        Args:
+            tokens: A document with its opening piece; the first subword is predicted from nothing.
+        """
+        probability = np.full(len(tokens), 1 / self.vocabulary)
+        for length, level in enumerate(self._levels, start=1):
+            keys = _keys(tokens, length)
+            count = _look_up(level.grams, level.counts, keys)
+            context = keys >> np.uint64(_BITS)
+            total = _look_up(level.contexts, level.totals, context)
+            kinds = _look_up(level.contexts, level.kinds, context)
+            known = total > 0
+            behind = probability[length - 1 :]
+            mixed = np.maximum(count - level.discount, 0) + level.discount * kinds * behind
+            probability[length - 1 :] = np.where(known, mixed / np.maximum(total, 1), behind)
+        return -np.log(probability)

@@ -1,0 +1,143 @@
+"""Spreading texts over processes, of this machine or of a cluster: the answers are the same however many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Generic, TypeVar
+
+from sonde.corpora.engine.corpus import Item, SourceFile
+from sonde.executors import EXECUTORS, on_cluster
+
+Rule = TypeVar("Rule")
+
+
+Answer = TypeVar("Answer")
+
+
+Text = TypeVar("Text", bound=Item | SourceFile)
+
+
+_CHUNK = 500
+
+
+_WORTH_FILES = 500
+
+
+_CHARACTERS = 1_000_000
+"""Of one chunk, so that those in flight take little memory however long the texts are."""
+
+
+AHEAD = 8
+"""Chunks a process, at most, that are answered while the first of them is waited for; few at first, since a
+few items may be enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How functions, or files, are spread over processes.
+
+    Attributes:
+        executor: Public name of the executor.
+        workers: Processes at a time.
+        worth: Texts below which a process more costs longer to start than it saves; with fewer, none is
+            started and no other machine is asked.
+    """
+
+    executor: str = "local"
+    workers: int = 1
+    worth: int = 2_000
+
+    @property
+    def alone(self) -> bool:
+        """Whether all is read in this process, however much there is."""
+        return self.workers <= 1 and not on_cluster(self.executor)
+
+    @property
+    def of_files(self) -> Spread:
+        """The same for whole files, which take longer to read than functions."""
+        return replace(self, worth=min(self.worth, _WORTH_FILES))
+
+    def processes(self, items: int) -> int:
+        """How many processes read so many items; at least one."""
+        return max(1, min(self.workers, items // self.worth))
+
+    def over(
+        self,
+        function: Callable[[ItemChunk[Rule, Text]], Iterable[Answer]],
+        rule: Rule,
+        items: Iterable[Text],
+        *,
+        share: Callable[[Rule, Sequence[Text]], Rule] | None = None,
+    ) -> Iterator[tuple[Text, Answer]]:
+        """Each item with its answer, in their order.
+
+        Items are taken as processes come free, up to some chunks a process at a time: of a corpus no more
+        than these are held, and little is read beyond what a caller takes first.
+
+        Args:
+            function: A top-level function that answers some items.
+            rule: What it goes by, the same for all items.
+            items: The items, or whole files.
+            share: What of the rule some items need, where all of it is much to send.
+        """
+        waiting = iter(items)
+        # As many as say how many processes are worth it.
+        known = list(islice(waiting, self.workers * self.worth))
+        executor = EXECUTORS.load(self.executor if len(known) >= self.worth else "local")
+        workers = self.processes(len(known))
+        chunks = _chunks(chain(known, waiting), rule, share)
+        found: dict[int, tuple[ItemChunk[Rule, Text], Iterable[Answer]]] = {}
+        following, ahead, before = 0, 1, -1
+        while before < following:
+            before = following
+            for part, answers in executor.map(function, islice(chunks, ahead * workers), workers=workers):
+                found[part.begin] = part, answers
+                while following in found:
+                    first, answered = found.pop(following)
+                    following += len(first.items)
+                    yield from zip(first.items, answered, strict=True)
+            ahead = min(2 * ahead, AHEAD)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemChunk(Generic[Rule, Text]):
+    """Some of the items, with what is to be done.
+
+    Attributes:
+        begin: Place of the first among all.
+        rule: What the function goes by.
+        items: The items.
+    """
+
+    begin: int
+    rule: Rule
+    items: tuple[Text, ...]
+
+
+def _chunks(
+    items: Iterable[Text], rule: Rule, share: Callable[[Rule, Sequence[Text]], Rule] | None
+) -> Iterator[ItemChunk[Rule, Text]]:
+    begin = 0
+    for some in together(items):
+        yield ItemChunk(begin, share(rule, some) if share else rule, some)
+        begin += len(some)
+
+
+def together(items: Iterable[Text], times: int = 1) -> Iterator[tuple[Text, ...]]:
+    """As many as make a job, or so many jobs; of long texts fewer."""
+    held: list[Text] = []
+    size = 0
+    for item in items:
+        length = len(item.text) + (len(item.context) if isinstance(item, Item) else 0)
+        if held and (len(held) >= times * _CHUNK or size + length > times * _CHARACTERS):
+            yield tuple(held)
+            held, size = [], 0
+        held.append(item)
+        size += length
+    if held:
+        yield tuple(held)
+
+
+ONE = Spread()

@@ -1,0 +1,261 @@
+"""Corpora by name: ``scheme:argument`` to files."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from sonde.base.errors import InputError, UsageError
+from sonde.base.files import expand_home
+from sonde.base.registry import Registry
+from sonde.corpora.engine.content_cache import spans_index
+from sonde.corpora.engine.corpus import (
+    DatedSource,
+    Given,
+    Intake,
+    Item,
+    LabelledSource,
+    Source,
+    SourceFile,
+    Tag,
+    days_between,
+    item_id,
+)
+from sonde.corpora.engine.decode import is_unicode
+from sonde.corpora.engine.parallel import ONE, Spread
+from sonde.languages import LANGUAGES, Function
+
+CORPORA: Registry[Source] = Registry(
+    "sonde.corpora.sources", "corpus", "source", protocols=(Source,), group="sonde.corpora"
+)
+
+
+def check_corpus(corpus: str) -> Source:
+    """The source that a corpus is read by; nothing is read.
+
+    Raises:
+        UnknownNameError: No source has this name; the nearest is named.
+        UsageError: A folder given without its scheme, or a name that is not Unicode.
+    """
+    if not is_unicode(corpus):
+        raise UsageError(f"corpus {corpus!a}: its name is not Unicode; rename the folder or file")
+    name = corpus.partition(":")[0]
+    if name not in CORPORA.names() and not name.endswith(".py") and Path(corpus).exists():
+        raise UsageError(f"unknown corpus {corpus!r}; for a folder or file write local:{corpus}")
+    return CORPORA.load(name)
+
+
+def check_corpora(corpora: Sequence[str]) -> None:
+    """Check several corpora that are read together; nothing is read.
+
+    The functions of a corpus that is named twice would count twice, in every sample size and every label.
+
+    Raises:
+        UsageError: Two names mean the same corpus, or see `check_corpus`.
+    """
+    seen: dict[tuple[str, str], str] = {}
+    for corpus in corpora:
+        check_corpus(corpus)
+        scheme, _, argument = corpus.partition(":")
+        place = argument if "\0" in argument else os.path.realpath(expand_home(argument))
+        if (scheme, place) in seen:
+            first = seen[scheme, place]
+            other = "" if first == corpus else f", the other time as {first!r}"
+            raise UsageError(f"corpus {corpus!r} is named twice{other}; name each corpus once")
+        seen[scheme, place] = corpus
+
+
+def brought_tasks(corpora: Sequence[str]) -> tuple[str, ...]:
+    """The tasks that a run asks of corpora where it names none; empty where corpora bring no labels.
+
+    Raises:
+        UsageError: Some corpora bring labels and some do not, so that no task fits all.
+        SondeError: See `check_corpus` and `LabelledSource.tasks`.
+    """
+    found: dict[str, None] = {}
+    without: list[str] = []
+    for corpus in corpora:
+        source = check_corpus(corpus)
+        if isinstance(source, LabelledSource):
+            found |= dict.fromkeys(source.tasks(corpus.partition(":")[2]))
+        else:
+            without.append(corpus)
+    if found and without:
+        raise UsageError(
+            f"corpus {without[0]!r} brings no labels, and another corpus of the run does; read them in "
+            "two runs, or name tasks"
+        )
+    return tuple(found)
+
+
+def read_files(
+    corpus: str, languages: tuple[str, ...], intake: Intake, *, dated: bool = False
+) -> Iterator[SourceFile]:
+    """Yield the files of a corpus in the source's order, each path once.
+
+    Args:
+        corpus: The corpus as named on the command line, such as ``local:src``.
+        languages: Public names; empty means all that the corpus holds.
+        intake: Counts what is skipped, a path seen before as ``duplicate path``, and as ``name is not
+            Unicode`` what has half a character in its path, cluster, labels or the like.
+        dated: Also ask when the files were written, see `SourceFile.dates`.
+
+    Raises:
+        UnknownNameError: No source or language has this name; the nearest is named.
+        UsageError: A folder given without its scheme.
+        InputError: The argument names nothing that can be read, or it is not known when it was written.
+    """
+    source, argument = check_corpus(corpus), corpus.partition(":")[2]
+    seen: set[str] = set()
+    for file in (_dated(source, corpus).dated_files if dated else source.files)(argument, languages, intake):
+        if file.path in seen:
+            intake.note("duplicate path", file.path)
+            continue
+        seen.add(file.path)
+        if not all(map(is_unicode, _names(file))):
+            intake.note("name is not Unicode", ascii(file.path))
+            continue
+        yield file
+
+
+def _dated(source: Source, corpus: str) -> DatedSource:
+    """A source that knows when its files were written.
+
+    Raises:
+        InputError: It does not know.
+    """
+    if isinstance(source, DatedSource):
+        return source
+    raise InputError(
+        f"corpus {corpus!r}: when its code was written is not known; git:PATH knows it by line, "
+        "pypi:NAME==VERSION and npm:NAME@VERSION by release, and jsonl:FILE where its lines have a date"
+    )
+
+
+def _names(file: SourceFile) -> Iterator[str]:
+    """Whatever a source says of a file beside its text: written to tables, pages and the terminal."""
+    yield from (file.path, file.cluster, file.repository, file.licence, file.version, file.name)
+    yield file.identifier
+    yield from (tag.label for tag in file.tags)
+    yield from (one.label for one in file.given)
+
+
+def read_items(
+    corpus: str,
+    intake: Intake,
+    *,
+    unit: str = "function",
+    languages: tuple[str, ...] = (),
+    spread: Spread = ONE,
+) -> Iterator[Item]:
+    """Yield every item of a corpus in the corpus's order: not sampled, capped, filtered or de-duplicated.
+
+    Args:
+        corpus: The corpus as named on the command line.
+        intake: Counts what is skipped.
+        unit: ``"function"`` or ``"file"``.
+        languages: Public names; empty means all that the corpus holds.
+        spread: Processes that find functions; any number gives the same.
+
+    Raises:
+        SondeError: See `read_files`.
+    """
+    with spans_index(corpus, languages) as index:
+        files = read_files(corpus, languages, intake)
+        for file in index.ahead(files, spread) if unit == "function" else files:
+            yield from items_of(file, unit, intake, index.functions)
+            if unit == "function":
+                index.note_lost(file, intake)
+
+
+def _functions(file: SourceFile) -> Sequence[Function]:
+    return LANGUAGES.load(file.language).functions(file.text)
+
+
+def items_of(
+    file: SourceFile,
+    unit: str,
+    intake: Intake,
+    functions: Callable[[SourceFile], Sequence[Function]] = _functions,
+) -> Iterator[Item]:
+    """Yield the items of one file, in text order.
+
+    A file that already is a single function stays whole, comments before it included; where files are
+    asked for it is counted as ``single function`` and left out.
+
+    Args:
+        file: The file.
+        unit: ``"function"`` or ``"file"``.
+        intake: Counts what is left out.
+        functions: Finds the functions of a file, or knows them.
+    """
+    if file.unit == "function" and unit == "file":
+        intake.note("single function", file.path)
+    elif file.unit == "function":
+        found = functions(file)
+        first = found[0] if found else Function(0, 0, "", "")
+        name = file.name or first.qualified_name or file.identifier
+        yield _item(file, "function", Function(0, len(file.text), name, name, first.docstring))
+    elif unit == "file":
+        name = PurePosixPath(file.path).name
+        yield _item(file, "file", Function(0, len(file.text), name, name))
+    else:
+        line, counted = 1, 0
+        end = "\n" if "\n" in file.text else "\r"
+        for function in functions(file):
+            line, counted = line + file.text.count(end, counted, function.start), function.start
+            yield _item(file, "function", function, line)
+
+
+def _item(file: SourceFile, unit: str, span: Function, line: int = 1) -> Item:
+    start, end = span.start, span.end
+    text = span.taken_from(file.text)
+    # The identity stays that of the file's own characters, by which models say what they were trained on.
+    own_id = item_id(file.text[start:end], file.language, unit)
+    oldest, newest = days_between(file.dates, start, end) if file.dates else ("", "")
+    whole = end - start == len(file.text)
+    given = file.identifier if whole or not file.identifier else f"{file.identifier}:{start}"
+    return Item(
+        item_id=own_id,
+        text=text,
+        language=file.language,
+        unit=unit,
+        path=file.path,
+        name=span.qualified_name,
+        offset=start,
+        cluster=file.cluster,
+        repository=file.repository,
+        licence=file.licence,
+        docstring=span.docstring,
+        identifier=given or own_id,
+        tags=tuple(
+            Tag(span.inside(tag.start), span.inside(tag.end), tag.label)
+            for tag in file.tags
+            if start <= tag.start and tag.end <= end
+        ),
+        given=tuple(_moved(label, span) for label in file.given if _inside(label, start, end)),
+        split=file.split,
+        oldest=oldest,
+        newest=newest,
+        line=line,
+    )
+
+
+def _inside(given: Given, start: int, end: int) -> bool:
+    other = given.other_start < 0 or (start <= given.other_start and given.other_end <= end)
+    return start <= given.start and given.end <= end and other
+
+
+def _moved(given: Given, span: Function) -> Given:
+    other = (given.other_start, given.other_end)
+    if given.other_start >= 0:
+        other = span.inside(given.other_start), span.inside(given.other_end)
+    return dataclasses.replace(
+        given,
+        start=span.inside(given.start),
+        end=span.inside(given.end),
+        other_start=other[0],
+        other_end=other[1],
+    )

@@ -1,0 +1,503 @@
+"""What the sources of released packages share: which releases are asked for, their archives, their days.
+
+An archive is fetched once, kept in the cache (`sonde cache info`) and read in place: nothing of it is
+unpacked, built, installed or run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import lzma
+import re
+import stat
+import tarfile
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.message import Message
+from email.parser import BytesParser
+from pathlib import Path, PurePosixPath
+from typing import IO, ClassVar, cast
+from urllib.parse import urlsplit
+
+from sonde.base.errors import InputError, UsageError
+from sonde.base.files import cache_folder, write_atomic
+from sonde.corpora.engine.corpus import Intake, SourceFile
+from sonde.corpora.engine.decode import (
+    MAX_BYTES,
+    MAX_METADATA,
+    MAX_WHOLE,
+    Meter,
+    Unpacked,
+    decode,
+    read_document,
+)
+from sonde.corpora.engine.tables import named_file
+from sonde.corpora.engine.walk import TEST_FOLDERS, language_of, suffix_table
+
+_LONGEST_LICENCE = 200
+
+
+_CLASSIFIER = "License :: "
+
+
+def normalise(name: str) -> str:
+    """A distribution's name as PEP 503 compares them: lower case, runs of ``-_.`` as one hyphen."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def licence_of(metadata: Message) -> str:
+    """The licence of core metadata: its expression (PEP 639), else its field, else its classifiers.
+
+    A licence field that holds the whole text of a licence is passed over, since it names nothing.
+    """
+    expression = _field(metadata, "License-Expression")
+    if expression:
+        return expression
+    named = _field(metadata, "License")
+    if named and "\n" not in named and len(named) <= _LONGEST_LICENCE and named != "UNKNOWN":
+        return named
+    classifiers = [
+        str(value) for value in metadata.get_all("Classifier") or () if value.startswith(_CLASSIFIER)
+    ]
+    return " OR ".join(classifier.rpartition(" :: ")[2] for classifier in classifiers)
+
+
+def is_test(path: str) -> bool:
+    """Whether a file of a distribution is one of its tests, by the names of its folders and its own."""
+    pure = PurePosixPath(path)
+    stem = pure.stem
+    return (
+        not TEST_FOLDERS.isdisjoint(pure.parts[:-1])
+        or stem == "conftest"
+        or stem.startswith("test_")
+        or stem.endswith(("_test", ".test", ".spec"))
+    )
+
+
+def inside(paths: Iterator[str]) -> Iterator[str]:
+    """The paths that stay inside the folder they are relative to."""
+    for path in paths:
+        pure = PurePosixPath(path)
+        if not pure.is_absolute() and ".." not in pure.parts and "\\" not in path:
+            yield path
+
+
+def _field(metadata: Message, name: str) -> str:
+    value = metadata.get(name)
+    return str(value).strip() if value else ""
+
+
+_DAMAGED = (zlib.error, lzma.LZMAError, zipfile.BadZipFile, EOFError)
+
+
+Member = tuple[str, str, str]
+"""Path, text, language."""
+
+
+def read_zip(
+    archive: Path, table: dict[str, str], intake: Intake, keep: Callable[[str], bool]
+) -> Iterator[Member]:
+    """Yield path, text and language of a zip archive's source files, sorted by path.
+
+    Args:
+        archive: The zip file or wheel.
+        table: Suffix to language.
+        intake: Counts what is skipped.
+        keep: Tells by its path whether a member is wanted.
+
+    Raises:
+        zipfile.BadZipFile: The archive is damaged.
+        InputError: It unpacks to more than any code does.
+    """
+    meter = Meter(str(archive), archive.stat().st_size)
+    with zipfile.ZipFile(archive) as opened:
+        members = {info.filename: info for info in opened.infolist()}
+        meter.spend(0, len(members))
+        for path in sorted(inside(iter(members))):
+            language = language_of(path, table)
+            if language is None or not keep(path):
+                continue
+            info = members[path]
+            if stat.S_ISLNK(info.external_attr >> 16):
+                intake.note("symbolic link", path)
+                continue
+            if info.file_size > MAX_BYTES:
+                intake.note("too large", path)
+                continue
+            try:
+                with opened.open(info) as stream:
+                    # A header may say less than there is.
+                    raw = meter.read(stream, MAX_BYTES)
+            except (RuntimeError, NotImplementedError, *_DAMAGED):
+                intake.note("unreadable", path)
+                continue
+            text = decode(raw, path, intake)
+            if text is not None:
+                yield path, text, language
+
+
+def read_tar(
+    archive: Path, table: dict[str, str], intake: Intake, keep: Callable[[str], bool]
+) -> Iterator[Member]:
+    """Yield path, text and language of a tar archive's source files, sorted by path; see `read_zip`.
+
+    Raises:
+        tarfile.TarError: The archive is damaged.
+        InputError: It unpacks to more than any code does.
+    """
+    found: dict[str, Member] = {}
+    with _opened(archive) as (opened, meter):
+        for info in opened:
+            meter.spend(0, 1)
+            language = language_of(info.name, table)
+            if language is None or not keep(info.name) or not list(inside(iter((info.name,)))):
+                continue
+            if info.issym() or info.islnk():
+                intake.note("symbolic link", info.name)
+                continue
+            stream = opened.extractfile(info)
+            if stream is None:
+                intake.note("not a regular file", info.name)
+                continue
+            if info.size > MAX_BYTES:
+                intake.note("too large", info.name)
+                continue
+            text = decode(stream.read(MAX_BYTES + 1), info.name, intake)
+            if text is not None:
+                found[info.name] = (info.name, text, language)
+    for path in sorted(found):
+        yield found[path]
+
+
+def read_metadata(archive: Path) -> Message:
+    """The core metadata of a wheel or a source distribution, see `read_described`."""
+    return BytesParser().parsebytes(read_described(archive, ("METADATA", "PKG-INFO")))
+
+
+def read_described(archive: Path, names: tuple[str, ...]) -> bytes:
+    """What an archive says of itself, in a file right below its outermost folder; empty where it has none.
+
+    Args:
+        archive: The archive.
+        names: What the file may be called.
+
+    Raises:
+        zipfile.BadZipFile, tarfile.TarError: The archive is damaged.
+        InputError: The file is no description, by its size.
+    """
+
+    def describes(path: str) -> bool:
+        pure = PurePosixPath(path)
+        return len(pure.parts) == 2 and pure.name in names
+
+    raw = b""
+    if zipfile.is_zipfile(archive):
+        meter = Meter(str(archive), archive.stat().st_size)
+        with zipfile.ZipFile(archive) as opened:
+            found = [name for name in opened.namelist() if describes(name)]
+            if found:
+                name = min(found, key=len)
+                try:
+                    with opened.open(name) as stream:
+                        raw = meter.whole(stream, MAX_METADATA, name, opened.getinfo(name).file_size)
+                except (*_DAMAGED, RuntimeError, NotImplementedError) as error:
+                    raise zipfile.BadZipFile(f"{name}: {error}") from None
+    else:
+        shortest = ""
+        with _opened(archive) as (opened, meter):
+            for info in opened:
+                meter.spend(0, 1)
+                better = not shortest or len(info.name) < len(shortest)
+                if info.isreg() and describes(info.name) and better:
+                    stream = opened.extractfile(info)
+                    assert stream is not None
+                    raw, shortest = meter.whole(stream, MAX_METADATA, info.name), info.name
+    return raw
+
+
+@contextmanager
+def _opened(archive: Path) -> Generator[tuple[tarfile.TarFile, Meter]]:
+    """A tar archive read from front to back, every unpacked byte of it counted.
+
+    Raises:
+        tarfile.TarError: The archive is damaged.
+    """
+    try:
+        # Of a stream no more is asked than to be read.
+        with (
+            Unpacked(archive) as unpacked,
+            tarfile.open(fileobj=cast(IO[bytes], unpacked), mode="r|") as opened,
+        ):
+            yield opened, unpacked.meter
+    except (*_DAMAGED, ValueError, OverflowError) as error:
+        raise tarfile.ReadError(str(error)) from error
+
+
+_ARCHIVES = (".whl", ".tar.gz", ".tgz", ".zip", ".tar.bz2")
+
+
+class ReleaseSource(ABC):
+    """`SCHEME:RELEASE`: cluster and repository are the package, by its name.
+
+    Several releases, of one package or of many, are one corpus where commas stand between them, or where
+    ``SCHEME:FILE.txt`` names a file with one a line; their paths are then below ``NAME-VERSION/``.
+
+    Attributes:
+        scheme: What stands before the colon, and the folder of the cache.
+        release: A release as it is written: its groups are name and version.
+        form: The same for a person.
+        example: One that there is.
+        setting: Which setting of which program names the index.
+    """
+
+    scheme: ClassVar[str]
+    release: ClassVar[re.Pattern[str]]
+    form: ClassVar[str]
+    example: ClassVar[str]
+    setting: ClassVar[str]
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield the files of each release without its tests, sorted by path.
+
+        Raises:
+            InputError: There is no such release, it cannot be reached, or its archive is damaged.
+            UsageError: The argument names no release.
+        """
+        releases = self._releases(argument)
+        for name, version in releases:
+            for file in self._files(name, version, languages, intake):
+                if len(releases) > 1:
+                    file = dataclasses.replace(file, path=f"{name}-{version}/{file.path}")
+                yield file
+
+    def dated_files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """The same, as old as their release is in the index; they may be older.
+
+        Raises:
+            InputError: As `files`, or the index does not say when a release was uploaded.
+            UsageError: As `files`.
+        """
+        days = {release: self._uploaded(*release) for release in self._releases(argument)}
+        for file in self.files(argument, languages, intake):
+            yield dataclasses.replace(file, dates=((0, days[file.repository, file.version]),))
+
+    @abstractmethod
+    def bring(self, name: str, version: str, folder: Path) -> None:
+        """Fetch the archive of a release into a folder.
+
+        Raises:
+            InputError: There is no such release, it cannot be reached, or is not what the index promises.
+        """
+
+    @abstractmethod
+    def upload_day(self, name: str, version: str) -> str:
+        """The day of a release as the index says it; empty where it does not.
+
+        Raises:
+            InputError: The index cannot be reached.
+        """
+
+    @abstractmethod
+    def licence(self, archive: Path) -> str:
+        """What an archive says of its licence; empty where it says nothing."""
+
+    def normalise(self, name: str) -> str:
+        """A package's name, as the index compares it."""
+        return name
+
+    def members(self, archive: Path, table: dict[str, str], intake: Intake) -> Iterator[Member]:
+        """The source files of an archive."""
+        read = read_zip if archive.suffix in (".whl", ".zip") else read_tar
+        return read(archive, table, intake, lambda path: not is_test(path))
+
+    def _releases(self, argument: str) -> list[tuple[str, str]]:
+        """The names and versions that are asked for.
+
+        Raises:
+            InputError: A file that cannot be read.
+            UsageError: Something else than names and versions.
+        """
+        asked = argument.split(",")
+        if argument.endswith(".txt"):
+            raw = read_document(named_file(self.scheme, argument), f"{self.scheme}:{argument}")
+            lines = (line.partition("#")[0].strip() for line in raw.decode("utf-8", "replace").splitlines())
+            asked = [line for line in lines if line]
+        found = [self.release.fullmatch(one.strip()) for one in asked]
+        if not found or not all(found):
+            wrong = next((one for one, match in zip(asked, found, strict=True) if match is None), "")
+            raise UsageError(
+                f"corpus '{self.scheme}:{argument}': {wrong!r} is no release; name it as "
+                f"{self.scheme}:{self.form}, such as {self.scheme}:{self.example}"
+            )
+        return list(dict.fromkeys((self.normalise(one[1]), one[2]) for one in found if one))
+
+    def _files(
+        self, name: str, version: str, languages: tuple[str, ...], intake: Intake
+    ) -> Iterator[SourceFile]:
+        archive = self._archive(name, version)
+        try:
+            licence = self.licence(archive)
+            for path, text, language in self.members(archive, suffix_table(languages), intake):
+                yield SourceFile(
+                    path=path,
+                    text=text,
+                    language=language,
+                    cluster=name,
+                    repository=name,
+                    licence=licence,
+                    version=version,
+                )
+        except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
+            raise InputError(
+                f"{self._named(name, version)}: {archive} is damaged: {error}; delete it"
+            ) from error
+
+    def _archive(self, name: str, version: str) -> Path:
+        """The release's archive, from the cache or fetched into it."""
+        folder = cache_folder(self.scheme) / name / version
+        if not (kept := _kept(folder)):
+            self.bring(name, version, folder)
+            kept = _kept(folder)
+        return kept[0]
+
+    def _uploaded(self, name: str, version: str) -> str:
+        """The day of a release, from the cache or the index.
+
+        Raises:
+            InputError: The index cannot be reached, or does not say.
+        """
+        kept = cache_folder(self.scheme) / name / version / "uploaded"
+        if kept.is_file():
+            return kept.read_text("utf-8")
+        day = self.upload_day(name, version)
+        if not day:
+            raise InputError(
+                f"{self._named(name, version)}: the index does not say when it was uploaded; ask one that "
+                f"does ({self.setting}), such as the public one, or read its repository with git:PATH"
+            )
+        write_atomic(kept, day)
+        return day
+
+    def _named(self, name: str, version: str) -> str:
+        """A release as the corpus that it is, for messages."""
+        return f"corpus '{self.scheme}:{self.form.replace('NAME', name).replace('VERSION', version)}'"
+
+
+def _kept(folder: Path) -> list[Path]:
+    """The archives in a folder, the preferred one first."""
+    archives = [path for path in folder.iterdir() if path.name.endswith(_ARCHIVES)] if folder.is_dir() else []
+    return sorted(archives, key=lambda path: (path.suffix != ".whl", path.name))
+
+
+_TIMEOUT_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Where the archive of a release can be had.
+
+    Attributes:
+        name: Its file name.
+        address: A path on this machine or an address on the web.
+        setting: Which setting of which program names the index, for the message.
+        digest: The hexadecimal digest that the index promises; empty where it promises none.
+        algorithm: What the digest was made by, as `hashlib` calls it.
+    """
+
+    name: str
+    address: str
+    setting: str
+    digest: str = ""
+    algorithm: str = "sha256"
+
+
+def fetch(archive: Archive, folder: Path) -> None:
+    """Bring an archive into a folder, as the file it is.
+
+    Raises:
+        InputError: It cannot be reached, or is not the file that the index promises.
+        StoreError: The folder cannot be written.
+    """
+    local = Path(archive.address)
+    raw = read_document(local, archive.name) if local.is_file() else get(archive.address, archive.setting)
+    if archive.digest and hashlib.new(archive.algorithm, raw).hexdigest() != archive.digest:
+        raise InputError(
+            f"{archive.address}: the file is not the one that the index lists ({archive.algorithm} differs)"
+        )
+    write_atomic(folder / Path(archive.name).name, raw)
+
+
+def get(address: str, setting: str, *, accept: str = "*/*") -> bytes:
+    """What an address on the web answers.
+
+    Args:
+        address: The address.
+        setting: Which setting of which program names it, for the message.
+        accept: The media type that is asked for.
+
+    Raises:
+        InputError: It cannot be reached, or its answer is longer than any that is read.
+    """
+    if urlsplit(address).scheme not in ("https", "http"):
+        raise InputError(f"{address}: only http and https addresses are fetched")
+    try:
+        request = urllib.request.Request(address, headers={"Accept": accept})
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
+            return Meter(address).whole(answer, MAX_WHOLE, "the answer")
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
+        raise InputError(f"{address} cannot be reached: {reason}; check the network or {setting}") from error
+
+
+def package_of(path: str) -> str:
+    """The package of a source file: ``java.util`` for ``java.base/java/util/List.java``.
+
+    The first folder is a module where it has a dot; archives before Java 9 have no modules.
+    """
+    folders = PurePosixPath(path).parts[:-1]
+    if folders and "." in folders[0]:
+        folders = folders[1:]
+    return ".".join(folders)
+
+
+def read_library(
+    archive: Path, table: dict[str, str], intake: Intake, *, corpus: str, licence: str, version: str
+) -> Iterator[SourceFile]:
+    """Yield an archive's files, sorted by path; cluster and repository are the package.
+
+    Files outside any package, such as the modules' own descriptions, are left out.
+
+    Args:
+        archive: The archive, read in place.
+        table: Suffix to language.
+        intake: Counts what is skipped.
+        corpus: The corpus, for messages.
+        licence: The licence of all of it.
+        version: Its version.
+
+    Raises:
+        InputError: It is damaged.
+    """
+    try:
+        for path, text, language in read_zip(archive, table, intake, lambda path: bool(package_of(path))):
+            package = package_of(path)
+            yield SourceFile(
+                path=path,
+                text=text,
+                language=language,
+                cluster=package,
+                repository=package,
+                licence=licence,
+                version=version,
+            )
+    except (zipfile.BadZipFile, OSError) as error:
+        raise InputError(f"corpus {corpus!r}: {archive} cannot be read as a zip archive: {error}") from error

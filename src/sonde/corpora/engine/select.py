@@ -1,0 +1,601 @@
+"""Choosing items from a corpus: copies and near-copies out, filters, caps, clusters in turn by hash."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+from sonde.base.errors import InputError, UsageError
+from sonde.base.fingerprint import fingerprint, hash_text, unit_hash
+from sonde.corpora.engine.candidates import CandidateItem, FileHashes, FirstFiles, FirstItems, TextFile
+from sonde.corpora.engine.content_cache import SpansIndex, spans_index
+from sonde.corpora.engine.corpus import (
+    Intake,
+    Item,
+    ItemSet,
+    LabelledSource,
+    Selection,
+    SourceFile,
+    clusters_of,
+    files_of,
+    item_id,
+)
+from sonde.corpora.engine.dedup import NearDuplicateIndex, duplicate_tokens
+from sonde.corpora.engine.lock import Lock, read_lock, resolve
+from sonde.corpora.engine.parallel import ONE, Spread
+from sonde.corpora.engine.read import check_corpus, items_of, read_files
+from sonde.corpora.engine.staging import SPLITS, Candidate
+from sonde.languages import LANGUAGES, Function
+from sonde.languages.engine.transforms import DOCSTRINGS, MISLEAD, ChangedText, Transforms
+from sonde.languages.engine.treesitter import TreeSitterLanguage
+from sonde.results.verdict import ENOUGH_CLUSTERS
+
+BEFORE, AFTER = "before", "after"
+
+
+LIKE_OLDER = "near duplicate of an older one"
+
+
+BOTH_TIMES = "changed on both sides of the cut-off date"
+
+
+ONE_SIDED = "nothing on the other side of the cut-off date in its cluster"
+
+
+def in_period(item: Item, cut_off: str) -> Item:
+    """The item with its `Item.period`; none where it has lines of both times.
+
+    Args:
+        item: An item with its days.
+        cut_off: The first day of the later time.
+    """
+    period = BEFORE if item.newest < cut_off else AFTER if item.oldest >= cut_off else ""
+    return dataclasses.replace(item, period=period)
+
+
+def on_both_sides(
+    items: Sequence[CandidateItem], cut_off: str, leave_out: Callable[[str, int, str], None]
+) -> list[CandidateItem]:
+    """The items that lie wholly on one side of a day, of clusters that have some on each.
+
+    Args:
+        items: Items with their days and periods, each content once.
+        cut_off: The first day of the later time, for the message.
+        leave_out: Told the reason, 1 and the path of each item that is left out.
+
+    Returns:
+        The items in their order.
+
+    Raises:
+        InputError: No cluster has items on both sides.
+    """
+    older: defaultdict[str, NearDuplicateIndex] = defaultdict(NearDuplicateIndex)
+    for item in items:
+        if item.period != AFTER:
+            older[item.language].add(item.item_id, duplicate_tokens(item.text))
+    sided: list[CandidateItem] = []
+    for item in items:
+        if not item.period:
+            leave_out(BOTH_TIMES, 1, item.path)
+        elif item.period == AFTER and older[item.language].find(duplicate_tokens(item.text)) is not None:
+            leave_out(LIKE_OLDER, 1, item.path)
+        else:
+            sided.append(item)
+    sides = {(item.language, item.cluster, item.period) for item in sided}
+    kept: list[CandidateItem] = []
+    for item in sided:
+        if all((item.language, item.cluster, side) in sides for side in (BEFORE, AFTER)):
+            kept.append(item)
+        else:
+            leave_out(ONE_SIDED, 1, item.path)
+    if items and not kept:
+        first, last = min(item.oldest for item in items), max(item.newest for item in items)
+        raise InputError(
+            f"no cluster has items on both sides of the cut-off date {cut_off}: the corpus was written from "
+            f"{first} to {last}; name another date, or a corpus with older and newer code of each repository"
+        )
+    return kept
+
+
+T = TypeVar("T")
+
+
+_NEIGHBOURS = 20
+"""Functions whose names may mislead in one before them."""
+
+
+SAME_AS_ANOTHER = "the same as another once changed"
+
+
+def transformed(
+    items: Sequence[Item], transform: str, seed: int, leave_out: Callable[[str, int, str], None]
+) -> tuple[Item, ...]:
+    """The items with their texts changed, each under an id of its own and with that of its original.
+
+    Args:
+        items: The items as they stand in their files.
+        transform: One of `sonde.languages.engine.transforms.TRANSFORMS`.
+        seed: Of what is drawn.
+        leave_out: Is told why an item is left out, with a count and its path: what has nothing to change says
+            nothing of the change, and what the change would not keep is not shown.
+
+    Raises:
+        UsageError: A language is no code.
+    """
+    found: dict[str, Item] = {}
+    for language in sorted({item.language for item in items}):
+        rules = Transforms(code_language(language, transform))
+        mine = [item for item in items if item.language == language]
+        names = [rules.names(item.text) for item in mine] if transform == MISLEAD else []
+        for place, item in enumerate(mine):
+            change = change_of(item, rules, transform, seed, behind(names, place + 1))
+            if isinstance(change, str):
+                leave_out(change, 1, item.path)
+                continue
+            changed = transformed_item(item, change.text, transform)
+            if changed.item_id in found:
+                leave_out(SAME_AS_ANOTHER, 1, item.path)
+            else:
+                found[changed.item_id] = changed
+    return tuple(found.values())
+
+
+def behind(ordered: Sequence[T], first: int) -> Iterator[T]:
+    """Those whose names may mislead in the one before ``first``; behind the last stands the first of all.
+
+    Of few functions it is among them itself, and the names that a text holds never mislead in it.
+    """
+    for step in range(min(_NEIGHBOURS, len(ordered))):
+        yield ordered[(first + step) % len(ordered)]
+
+
+def change_of(
+    item: Item, rules: Transforms, transform: str, seed: int, others: Iterable[Sequence[str]] = ()
+) -> ChangedText | str:
+    """What a transform makes of an item's text, or why it makes nothing of it.
+
+    Args:
+        item: The item.
+        rules: Those of its language.
+        transform: One of `sonde.languages.engine.transforms.TRANSFORMS`.
+        seed: Of what is drawn.
+        others: What other functions call their variables, for names that mislead.
+    """
+    if item.tags or item.given:
+        return "labels of its own on characters"
+    change = rules.change(item.text, transform, seed, [name for names in others for name in names])
+    if change.text == item.text:
+        return f"nothing to change by {transform}"
+    kept = change.text and rules.keeps(item.text, change.text, transform)
+    return change if kept else f"{transform} would not keep it"
+
+
+def transformed_item(item: Item, text: str, transform: str) -> Item:
+    """The item with a changed text, under an id of its own and with that of its original."""
+    name = item_id(text, item.language, item.unit)
+    docstring = "" if transform == DOCSTRINGS else item.docstring
+    return dataclasses.replace(item, item_id=name, text=text, original=item.item_id, docstring=docstring)
+
+
+def code_language(language: str, transform: str) -> TreeSitterLanguage:
+    """The language, whose texts a transform can change.
+
+    Raises:
+        UsageError: It is no code.
+    """
+    loaded = LANGUAGES.load(language)
+    if not isinstance(loaded, TreeSitterLanguage):
+        raise UsageError(f"transform = {transform!r} changes code, and {language!r} is none")
+    return loaded
+
+
+BEYOND_LIMIT = "beyond the limit"
+
+
+BEYOND_CAP = "beyond the cap of a cluster"
+
+
+BEYOND_DRAW = "beyond what is drawn"
+
+
+_FURTHER = 8
+"""Where the first items are not enough, so many times as many are tried."""
+
+
+def select(
+    corpus: str,
+    selection: Selection,
+    lock: Path | None = None,
+    *,
+    spread: Spread = ONE,
+    first: FirstItems | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> ItemSet:
+    """Choose the items of a run.
+
+    The items of each cluster are put in an order by hash. Clusters give in turn, in an order by hash as well,
+    their next item that repeats none kept before and fails no filter, until there are enough or a cluster has
+    given all it may. So the choice depends neither on the order of files nor on the machine, a larger limit
+    contains a smaller one, and no cluster has much more in a sample than another that could give as much.
+
+    Args:
+        corpus: The corpus as named on the command line.
+        selection: Unit, languages, limits and filters.
+        lock: A lock file: its items are taken as they are, and of ``selection`` nothing.
+        spread: Processes that find functions; any number gives the same.
+        first: Of a table with labels, asks for no more items than are enough.
+        advance: Is told how many more files, and rows of a table, were read.
+
+    Raises:
+        SondeError: The corpus cannot be read (see `read_files`), no item is left, or the corpus no longer
+            holds what the lock file names.
+    """
+    locked = read_lock(lock) if lock is not None else None
+    if locked is not None:
+        if selection.cut_off not in (None, locked.selection.cut_off):
+            raise UsageError(
+                f"lock file {str(lock)!r} was written for cut-off {locked.selection.cut_off or 'none'}, not "
+                f"{selection.cut_off}; lock the corpus again with --cut-off {selection.cut_off}"
+            )
+        selection = dataclasses.replace(locked.selection, transform=selection.transform)
+    if locked or selection.unit != "function" or not isinstance(check_corpus(corpus), LabelledSource):
+        first = None
+    while True:
+        intake = Intake(keep_all=locked is not None)
+        intake.advance = intake.advance if advance is None else advance
+        with closing(TextFile()) as texts:
+            gathered = _Gathered(selection, locked, intake, texts, first)
+            items = _chosen_items(corpus, gathered, spread, locked, lock)
+        if first is None or gathered.first is None or gathered.first.are_enough(items, first.enough):
+            break
+        first = dataclasses.replace(first, number=_FURTHER * first.number)
+    if selection.transform != "none":
+        items = transformed(items, selection.transform, selection.seed, gathered.leave_out)
+        if not items:
+            raise InputError(f"corpus {corpus!r}: {selection.transform} changes none of the items")
+    return ItemSet(
+        corpus=corpus,
+        items=items,
+        corpus_hash=gathered.hashes.corpus_hash(),
+        intake=intake,
+        selection=selection,
+        file_hashes=gathered.hashes.of({item.path for item in items}),
+        found=gathered.found,
+        left_out=dict(gathered.left_out),
+    )
+
+
+def _chosen_items(
+    corpus: str, gathered: _Gathered, spread: Spread, locked: Lock | None, lock: Path | None
+) -> tuple[Item, ...]:
+    """Read a corpus and choose; see `select`."""
+    selection, intake = gathered.selection, gathered.intake
+    with spans_index(corpus, selection.languages) as index:
+        dated = selection.cut_off is not None
+        files = gathered.count(read_files(corpus, selection.languages, intake, dated=dated))
+        # Of a locked corpus most files may not be wanted.
+        for file in index.ahead(files, spread) if selection.unit == "function" and not locked else files:
+            gathered.take(file, index)
+    gathered.settle_clusters()
+    if locked:
+        chosen = resolve(
+            locked, gathered.candidates, gathered.hashes.of({row.path for row in locked.items}), lock
+        )
+        gathered.leave_out("not in the lock file", gathered.found - len(chosen))
+    else:
+        chosen = _choose(gathered)
+    if not chosen:
+        raise InputError(_nothing(corpus, selection, gathered, intake))
+    return tuple(one.item() for one in chosen)
+
+
+class _Gathered:
+    """What one pass over a corpus leaves behind.
+
+    Attributes:
+        candidates: What may be chosen; what a cheap filter refuses is never held.
+        intake: Counts what is skipped.
+        found: How many items there are, the refused ones among them.
+        left_out: Items that were refused, by reason.
+        hashes: Path to content hash, of every file.
+        repository_files: Number of files by language and repository, where it is asked for.
+        first: The first files by hash, where they are asked for.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        locked: Lock | None,
+        intake: Intake,
+        texts: TextFile,
+        first: FirstItems | None = None,
+    ) -> None:
+        self.selection = selection
+        self.candidates: list[CandidateItem] = []
+        self.intake = intake
+        self.found = 0
+        self.left_out: Counter[str] = Counter()
+        self.hashes = FileHashes()
+        self.first = None if first is None else FirstFiles(first.seed, first.number, self._drop)
+        self.repository_files: Counter[tuple[str, str]] = Counter()
+        self._clusters: set[tuple[str, str]] = set()
+        self._repositories: set[str] = set()
+        self._units: dict[str, str] = {}
+        self._wanted = None if locked is None else {row.path for row in locked.items}
+        self._texts = texts
+        # A lock file names its items one by one: nothing is left for a filter to refuse.
+        self._refusal = _cheap_filter(selection if locked is None else Selection(min_chars=0))
+
+    def count(self, files: Iterable[SourceFile]) -> Iterator[SourceFile]:
+        """Hash and count files; of all, or of the first by hash, the candidates are wanted."""
+        for file in files:
+            self.intake.advance(1)
+            self.hashes.add(file.path, content_hash(file))
+            if self.selection.several_files:
+                self.repository_files[file.language, file.repository] += 1
+            # Of many repositories it is only asked whether they are several.
+            if len(self._repositories) < 2:
+                self._repositories.add(file.repository)
+                self._clusters.add((file.cluster, file.repository))
+            if self.first is None:
+                yield file
+            else:
+                for item in items_of(file, self.selection.unit, self.intake, _no_functions):
+                    self.first.add(file, item.item_id)
+        if self.first is not None:
+            yield from self.first.files()
+
+    def take(self, file: SourceFile, index: SpansIndex) -> None:
+        """Keep the candidates of a file."""
+        if len(self._repositories) < 2:
+            self._units[file.path] = file.unit
+        if self._wanted is not None and file.path not in self._wanted:
+            return
+        cut_off = self.selection.cut_off
+        if self.selection.unit == "function":
+            index.note_lost(file, self.intake)
+        for item in items_of(file, self.selection.unit, self.intake, index.functions):
+            item = item if cut_off is None else in_period(item, cut_off)
+            self.found += 1
+            if reason := self._refusal(item):
+                self.leave_out(reason, 1, item.path)
+            else:
+                self.candidates.append(self._texts.add(item))
+
+    def _drop(self, file: SourceFile) -> None:
+        self.found += 1
+        self.leave_out(BEYOND_DRAW, 1, file.path)
+
+    def leave_out(self, reason: str, number: int, path: str = "") -> None:
+        """Count items that are not chosen."""
+        if number:
+            self.left_out[reason] += number
+            self.intake.counts[reason] += number - 1
+            self.intake.note(reason, path)
+
+    def settle_clusters(self) -> None:
+        """Where a corpus is one repository, its packages are the clusters, else its files.
+
+        Files too where the source's own clusters, its packages, are fewer than a verdict needs. Where the
+        times before and after a date are compared, several repositories are the clusters themselves.
+        """
+        if len({repository for _, repository in self._clusters}) != 1:
+            if self.selection.cut_off is not None:
+                for one in self.candidates:
+                    one.cluster = one.repository
+            return
+        if len(self._clusters) == 1 and len(set(next(iter(self._clusters)))) == 1:
+            clusters = clusters_of(self._units)
+        elif len(self._clusters) < ENOUGH_CLUSTERS:
+            clusters = files_of(self._units)
+        else:
+            return
+        for one in self.candidates:
+            one.cluster = clusters.get(one.path, one.cluster)
+
+
+def _no_functions(_file: SourceFile) -> Sequence[Function]:
+    """Of a file that is one function; whether others stand in it does not matter."""
+    return ()
+
+
+def content_hash(file: SourceFile) -> str:
+    """Hash of what a file says: its text, and the tags and labels that the source brings."""
+    brought = (*file.tags, *file.given)
+    return fingerprint(file.text, brought) if brought else hash_text(file.text)
+
+
+def _cheap_filter(selection: Selection) -> Callable[[Item], str]:
+    """The reason why an item is left out, by the filters that cost nothing; empty where it stays."""
+    longest = selection.max_chars if selection.max_chars is not None else float("inf")
+    # A word may go on (GPL matches GPLv3) but must not start inside another (GPL does not match LGPL).
+    words = "|".join(re.escape(word) for word in selection.licences)
+    licence = re.compile(rf"(?<![a-z0-9])(?:{words})", re.IGNORECASE) if words else None
+
+    def refusal(item: Item) -> str:
+        if len(item.text) < selection.min_chars:
+            return "shorter than wanted"
+        if len(item.text) > longest:
+            return "longer than wanted"
+        if licence is not None and not licence.search(item.licence):
+            return "other licence"
+        return ""
+
+    return refusal
+
+
+def _choose(gathered: _Gathered) -> list[CandidateItem]:
+    selection = gathered.selection
+    unique = _without_copies(gathered)
+    if selection.several_files:
+        several = gathered.repository_files
+        kept = [item for item in unique if several[item.language, item.repository] > 1]
+        gathered.leave_out("repository of one file", len(unique) - len(kept))
+        unique = kept
+    if selection.cut_off is not None:
+        unique = on_both_sides(unique, selection.cut_off, gathered.leave_out)
+    order = {item.item_id: unit_hash(selection.seed, item.item_id) for item in unique}
+    unique.sort(key=lambda item: (order[item.item_id], item.item_id))
+    chosen: list[CandidateItem] = []
+    for language in sorted({item.language for item in unique}):
+        chosen += _in_turn([item for item in unique if item.language == language], gathered)
+    return chosen
+
+
+def _without_copies(gathered: _Gathered) -> list[CandidateItem]:
+    """One item for each content: of copies the oldest, else the one whose path and offset come first."""
+    first: dict[str, CandidateItem] = {}
+    for item in gathered.candidates:
+        known = first.setdefault(item.item_id, item)
+        if known is not item:
+            gathered.leave_out("exact duplicate", 1, item.path)
+            if (item.newest, item.path, item.offset) < (known.newest, known.path, known.offset):
+                first[item.item_id] = item
+    return list(first.values())
+
+
+def _in_turn(candidates: list[CandidateItem], gathered: _Gathered) -> list[CandidateItem]:
+    """The items of one language that stay, in order; the costly filters see only what is reached."""
+    selection = gathered.selection
+    limit = len(candidates) if selection.limit is None else selection.limit
+    waiting: defaultdict[tuple[str, str], list[CandidateItem]] = defaultdict(list)
+    for item in reversed(candidates):
+        waiting[item.cluster, item.period].append(item)
+    one = len({cluster for cluster, _ in waiting}) == 1
+    cap = len(candidates) if one or not selection.per_cluster else selection.per_cluster
+    stays = _costly_filter(gathered)
+    kept: list[CandidateItem] = []
+    turn = sorted(waiting, key=lambda cluster: (unit_hash(selection.seed, "cluster", cluster[0]), *cluster))
+    for _ in range(cap):
+        for cluster in turn:
+            if len(kept) < limit and (item := next(stays(waiting[cluster]), None)):
+                kept.append(item)
+        turn = [cluster for cluster in turn if waiting[cluster]]
+        if len(kept) == limit or not turn:
+            break
+    left = sum(map(len, waiting.values()))
+    gathered.leave_out(BEYOND_LIMIT if len(kept) == limit else BEYOND_CAP, left)
+    return kept
+
+
+def _costly_filter(gathered: _Gathered) -> Callable[[list[CandidateItem]], Iterator[CandidateItem]]:
+    """Takes from the end of a list, one after the other, what parses and is like nothing taken before."""
+    selection, index = gathered.selection, NearDuplicateIndex()
+
+    def stays(waiting: list[CandidateItem]) -> Iterator[CandidateItem]:
+        while waiting:
+            item = waiting.pop()
+            text = item.text if selection.parses or selection.near_duplicates else ""
+            if selection.parses and LANGUAGES.load(item.language).parse(text).has_error:
+                gathered.leave_out("does not parse", 1, item.path)
+                continue
+            if selection.near_duplicates:
+                tokens = duplicate_tokens(text)
+                if index.find(tokens) is not None:
+                    gathered.leave_out("near duplicate", 1, item.path)
+                    continue
+                index.add(item.item_id, tokens)
+            yield item
+
+    return stays
+
+
+def _nothing(corpus: str, selection: Selection, gathered: _Gathered, intake: Intake) -> str:
+    languages = ", ".join(selection.languages) or "any language"
+    skipped = ", ".join(f"{count} {reason}" for reason, count in intake.counts.most_common() if count)
+    return (
+        f"corpus {corpus!r}: no {selection.unit} to study in {len(gathered.hashes)} files of {languages}; "
+        f"skipped: {skipped or 'nothing'}; loosen the filters or name another corpus"
+    )
+
+
+SPLIT_OF = {
+    **dict.fromkeys(("train", "training", "tr"), "train"),
+    **dict.fromkeys(("valid", "validation", "val", "va", "dev"), "valid"),
+    **dict.fromkeys(("test", "testing", "te", "eval"), "test"),
+}
+"""What published tables call them, in lower case."""
+
+
+Clustered = Item | Candidate
+"""What can be given to a split: an item, or a file."""
+
+
+def split(
+    items: Iterable[Clustered], fractions: tuple[float, float, float] = (0.6, 0.2, 0.2), seed: int = 0
+) -> dict[str, str]:
+    """Give each item to ``"train"``, ``"valid"`` or ``"test"``, whole clusters at a time.
+
+    Clusters are dealt out from the largest to the smallest, each to the split that is furthest below its
+    share of the items of the cluster's languages; ties fall by hash. The order of the items does not
+    matter, and a cluster of several languages stays together.
+
+    Args:
+        items: Items of one or several languages.
+        fractions: Shares of train, valid and test; they sum to one.
+        seed: Breaks ties another way.
+
+    Returns:
+        Item id to the name of its split.
+
+    Raises:
+        UsageError: A share is negative, or they do not sum to one.
+    """
+    check_fractions(fractions)
+    members: defaultdict[str, list[Clustered]] = defaultdict(list)
+    totals: Counter[str] = Counter()
+    for item in items:
+        members[item.cluster].append(item)
+        totals[item.language] += 1
+    filled = {name: Counter[str]() for name in SPLITS}
+
+    def need(name: str, fraction: float, sizes: Counter[str]) -> float:
+        """Items that a split is short of, in the mix of languages of one cluster."""
+        short = (
+            size * (fraction * totals[language] - filled[name][language]) for language, size in sizes.items()
+        )
+        return sum(short) / sizes.total()
+
+    chosen: dict[str, str] = {}
+    for cluster in sorted(members, key=lambda name: (-len(members[name]), unit_hash(seed, name), name)):
+        sizes = Counter(item.language for item in members[cluster])
+        target = max(
+            ((name, fraction) for name, fraction in zip(SPLITS, fractions, strict=True) if fraction > 0),
+            key=lambda share: (need(*share, sizes), unit_hash(seed, cluster, share[0])),
+        )[0]
+        filled[target].update(sizes)
+        chosen.update({item.item_id: target for item in members[cluster]})
+    return chosen
+
+
+def check_fractions(fractions: tuple[float, float, float]) -> None:
+    """Refuse shares that are none.
+
+    Raises:
+        UsageError: A share is negative, or they do not sum to one.
+    """
+    # Written so that a share that is no number fails as well.
+    if not (min(fractions) >= 0 and abs(sum(fractions) - 1) <= 1e-6):
+        raise UsageError(
+            f"split fractions {fractions} must be at least 0 and sum to 1, such as (0.6, 0.2, 0.2)"
+        )
+
+
+_RESERVED_SHARE = 0.3
+
+
+def reserved(name: str) -> bool:
+    """Whether a distribution or JDK package is held out of every training run: 30 % of names, by hash.
+
+    The name decides, so that a later version, and a package nobody has seen yet, falls the same way.
+
+    Args:
+        name: The normalised name of a distribution or the name of a JDK package: the ``cluster`` that
+            the sources `environment`, `pypi` and `jdk` give.
+    """
+    return unit_hash("reserved", name) < _RESERVED_SHARE

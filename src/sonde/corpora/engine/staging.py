@@ -1,0 +1,385 @@
+"""Files that a corpus may be built of: on disk as they will be written, in memory what is asked of all."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from sonde.base.errors import InputError, StoreError, UsageError
+from sonde.base.files import expand_home
+from sonde.base.fingerprint import fingerprint, hash_text
+from sonde.corpora.engine.corpus import Given, SourceFile, Tag
+
+_WORDS = ("unit", "cluster", "repository", "licence", "version", "name", "identifier")
+
+
+def to_line(file: SourceFile) -> bytes:
+    """One line, its line break included; equal files give equal bytes. The split is no part of it."""
+    row: dict[str, Any] = {"id": file.path, "code": file.text, "language": file.language}
+    row |= {name: value for name in _WORDS if (value := getattr(file, name))}
+    if file.tags:
+        row["tags"] = [[tag.start, tag.end, tag.label] for tag in file.tags]
+    if file.given:
+        row["given"] = [_said(one) for one in file.given]
+    return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+
+
+def from_line(line: bytes, split: str = "") -> SourceFile:
+    """The file of a line.
+
+    Args:
+        line: What `to_line` gave.
+        split: The split that it belongs to.
+
+    Raises:
+        ValueError: The line is no such line.
+        KeyError: It lacks something.
+        TypeError: Something in it is of another kind.
+    """
+    row = json.loads(line)
+    return SourceFile(
+        path=row["id"],
+        text=row["code"],
+        language=row["language"],
+        split=split,
+        tags=tuple(Tag(*tag) for tag in row.get("tags", ())),
+        given=tuple(Given(**one) for one in row.get("given", ())),
+        **{name: row.get(name, "") for name in _WORDS},
+    )
+
+
+def _said(given: Given) -> dict[str, Any]:
+    """A label without the number and the group that most sources give none of."""
+    return {
+        one.name: value
+        for one in dataclasses.fields(given)
+        if (value := getattr(given, one.name)) != one.default or not one.metadata
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class LinePlace:
+    """Where a line lies in a file: its first byte and its length."""
+
+    begin: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that may stay.
+
+    Attributes:
+        corpus: Number of its corpus.
+        source_path: Its path there.
+        item_id: Its path in the corpus that is built.
+        language: Public name of its language.
+        cluster: Its unit of resampling.
+        content: Hash of what it says.
+        place: Where its line lies.
+    """
+
+    corpus: int
+    source_path: str
+    item_id: str
+    language: str
+    cluster: str
+    content: str
+    place: LinePlace
+
+
+class LineFile:
+    """A new file of lines, written once from front to end.
+
+    Args:
+        path: Where; nothing may be there yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        try:
+            self._handle = path.open("xb")
+        except OSError as error:
+            raise _unwritten(path, error) from error
+
+    def __enter__(self) -> LineFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: BaseException | TracebackType | None) -> None:
+        """Close; what was written well is brought to the disk first.
+
+        Raises:
+            StoreError: The disk is full.
+        """
+        try:
+            if kind is None:
+                self._handle.flush()
+                os.fsync(self._handle.fileno())
+            self._handle.close()
+        except OSError as error:
+            if kind is None:
+                raise _unwritten(self.path, error) from error
+
+    def add(self, line: bytes) -> LinePlace:
+        """Append a line.
+
+        Raises:
+            StoreError: The disk is full or the folder is gone.
+        """
+        place = LinePlace(self.size, len(line))
+        try:
+            self._handle.write(line)
+        except OSError as error:
+            raise _unwritten(self.path, error) from error
+        self.size += len(line)
+        return place
+
+    def add_file(self, file: SourceFile, path: str) -> LinePlace:
+        """Append a file as a line, under another path."""
+        return self.add(to_line(dataclasses.replace(file, path=path, split="")))
+
+
+class Spool:
+    """Lines of a finished file, read by place.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._handle = path.open("rb")
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        self._handle.close()
+
+    def line(self, place: LinePlace) -> bytes:
+        """The bytes of a line."""
+        self._handle.seek(place.begin)
+        return self._handle.read(place.length)
+
+    def file(self, place: LinePlace) -> SourceFile:
+        """The file of a line."""
+        return from_line(self.line(place))
+
+
+def sha256_of(path: Path) -> str:
+    """Hash of a file as manifests have it, whatever its size.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, hashlib.sha256).hexdigest()
+
+
+def _unwritten(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"cannot write {path}: {error.strerror or error}; nothing was changed, free space and run again"
+    )
+
+
+SPLITS = ("train", "valid", "test")
+
+
+MANIFEST = "manifest.jsonl"
+
+
+_FORMAT = "sonde corpus 1"
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestRow:
+    """A file of a built corpus.
+
+    Attributes:
+        split: Its split.
+        path: Its path in the built corpus.
+        corpus: Number of the corpus that it is from.
+        source_path: Its path there.
+        language: Public name of its language.
+        unit: ``"file"``, or ``"function"`` where the source holds single functions.
+        cluster: What is resampled as one, and never in two splits.
+        repository: What definitions are looked up in.
+        version: Version of what it belongs to, as the source knows it.
+        licence: As the source knows it.
+        content: Hash of its text, tags and labels.
+    """
+
+    split: str
+    path: str
+    corpus: int
+    source_path: str
+    language: str
+    unit: str
+    cluster: str
+    repository: str
+    version: str
+    licence: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A manifest's content.
+
+    Attributes:
+        head: ``sonde`` (the version that built it), ``asked``, ``corpora``, ``held_out``, ``rules``,
+            ``splits`` with the hash of each file.
+        rows: The files, split by split, by path.
+    """
+
+    head: Mapping[str, Any]
+    rows: tuple[ManifestRow, ...]
+
+    def splits(self) -> dict[str, Mapping[str, Any]]:
+        """Name to ``files``, ``bytes`` and ``sha256`` of each split."""
+        return dict(self.head["splits"])
+
+
+def manifest_text(head: Mapping[str, Any], rows: Sequence[ManifestRow]) -> str:
+    """The manifest as it is written: equal corpora have equal bytes."""
+    body = "".join(json.dumps(dataclasses.asdict(row), ensure_ascii=False) + "\n" for row in rows)
+    full = {"format": _FORMAT, **head, "rows": len(rows), "rows_hash": hash_text(body)}
+    return json.dumps({**full, "checksum": fingerprint(full)}, ensure_ascii=False) + "\n" + body
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read a manifest back.
+
+    Args:
+        path: The file, or the folder of a built corpus.
+
+    Raises:
+        InputError: It does not exist, is none, or is not as it was written; says what is wrong with it.
+    """
+    file = path / MANIFEST if path.is_dir() else path
+    if not file.is_file():
+        raise InputError(f"manifest {str(file)!r}: no such file; `sonde corpus build` writes one")
+    number = 1
+    rows: list[ManifestRow] = []
+    try:
+        first, _, body = file.read_text("utf-8").partition("\n")
+        head = json.loads(first)
+        if not isinstance(head, dict) or head.get("format") != _FORMAT:
+            raise ValueError(f"not a file of {_FORMAT!r}")
+        if head.pop("checksum", "") != fingerprint(head) or set(head["splits"]) - set(SPLITS):
+            raise ValueError("it was changed since it was written")
+        for line in filter(None, body.split("\n")):  # not splitlines: a path may hold other line breaks
+            number += 1
+            rows.append(ManifestRow(**json.loads(line)))
+        number += 1
+        if head["rows"] != len(rows) or head["rows_hash"] != hash_text(body):
+            raise ValueError(f"the rows are not the {head['rows']} that were written")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"manifest {str(file)!r}: line {number} cannot be read: {error}; "
+            "take an undamaged copy, or build the corpus again"
+        ) from error
+    return Manifest(head, tuple(rows))
+
+
+_MARK = "building"
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """A folder to build in.
+
+    Attributes:
+        folder: Where files are written.
+        output: Where they will be.
+    """
+
+    folder: Path
+    output: Path
+    _token: str
+
+    def publish(self) -> None:
+        """Make the folder the corpus.
+
+        Raises:
+            StoreError: Something else is there by now, or another build has taken the folder over.
+        """
+        mark = self.folder / _MARK
+        try:
+            if mark.read_text("utf-8") != self._token:
+                raise StoreError(
+                    f"cannot write {self.output}: another build is writing it; let that one finish"
+                )
+            mark.unlink()
+            with suppress(FileNotFoundError):
+                self.output.rmdir()  # an empty folder may be there
+            self.folder.rename(self.output)
+        except OSError as error:
+            raise StoreError(
+                f"cannot write {self.output}: {error.strerror or error}; nothing was changed, run again"
+            ) from error
+
+
+def check_free(output: Path) -> bool:
+    """Whether a corpus stands at a place already; else the place is free.
+
+    Raises:
+        UsageError: Something else is there.
+    """
+    if (output / MANIFEST).is_file():
+        return True
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise UsageError(
+            f"output {str(output)!r} is there already and is no built corpus; name another folder with -o"
+        )
+    return False
+
+
+@contextmanager
+def workplace(output: Path) -> Generator[Workplace]:
+    """A fresh folder to build in; what a killed build left behind is removed, and so is this one in the end.
+
+    Args:
+        output: Where the corpus will be.
+
+    Raises:
+        StoreError: The folder cannot be made, or the disk is full.
+    """
+    place = expand_home(output).absolute()
+    folder = place.with_name(f".{place.name}.building")
+    token = secrets.token_hex(8)
+    try:
+        if (folder / _MARK).is_file():  # never what sonde did not make
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+        (folder / _MARK).write_text(token, "utf-8")
+    except OSError as error:
+        raise StoreError(f"cannot write {folder}: {error.strerror or error}; name another -o") from error
+    try:
+        yield Workplace(folder, place, token)
+    except OSError as error:
+        if not str(error.filename or "").startswith(str(folder)):
+            raise
+        raise StoreError(
+            f"cannot write {place}: {Path(str(error.filename)).name} was taken away meanwhile "
+            "(by another build of the same folder?); nothing was changed, run again"
+        ) from error
+    finally:
+        if _is_ours(folder, token):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_ours(folder: Path, token: str) -> bool:
+    with suppress(OSError):
+        return (folder / _MARK).read_text("utf-8") == token
+    return False

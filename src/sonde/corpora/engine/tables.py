@@ -1,0 +1,318 @@
+"""Rows of a table that somebody wrote: CSV, JSON lines or Parquet, row by row and within bounds."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sonde.base.errors import InputError, UsageError
+from sonde.base.files import expand_home
+from sonde.corpora.engine.decode import LONGEST_LINE, MAX_WHOLE, numbered_lines, read_document
+
+_CSV, _LINES, _PARQUET = (".csv", ".tsv"), (".jsonl", ".ndjson"), (".parquet",)
+
+
+_DELIMITERS = ",\t;"
+
+
+_OTHER_ENCODINGS = (b"\xff\xfe", b"\xfe\xff")
+
+
+_BATCH = 256
+
+
+_MOST_ROWS = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One row.
+
+    Attributes:
+        number: Its number from 1; in a text file that of its first line.
+        cells: What it holds, by column.
+        fault: What is wrong with it; empty where nothing is.
+    """
+
+    number: int
+    cells: Mapping[str, Any]
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RowTable:
+    """A table whose rows are read as they are asked for.
+
+    Attributes:
+        columns: Names of the columns; of JSON lines those of the first row.
+        rows: The rows in their order.
+        counted: What their numbers count, ``"line"`` or ``"row"``.
+    """
+
+    columns: tuple[str, ...]
+    rows: Iterator[TableRow]
+    counted: str = "line"
+
+
+def open_table(path: Path, corpus: str) -> RowTable:
+    """Open a table by its suffix.
+
+    Args:
+        path: The file.
+        corpus: The corpus as named, for messages.
+
+    Raises:
+        UsageError: The suffix is of no kind of table.
+        InputError: The file is empty, larger than any that is read whole, or of another kind inside. Rows
+            raise it too as they are read.
+    """
+    suffix = path.suffix.lower()
+    readers = {
+        **dict.fromkeys(_CSV, _csv),
+        **dict.fromkeys(_LINES, _lines),
+        **dict.fromkeys(_PARQUET, _parquet),
+    }
+    if suffix not in readers:
+        raise UsageError(f"corpus {corpus!r}: a table ends in {', '.join(readers)}, not in {suffix!r}")
+    try:
+        size = path.stat().st_size
+        if not size:
+            raise InputError(f"corpus {corpus!r}: the file is empty")
+        if size > MAX_WHOLE:
+            raise InputError(f"corpus {corpus!r}: the file is longer than {MAX_WHOLE:,} bytes; split it")
+        return readers[suffix](path, corpus)
+    except OSError as error:
+        raise InputError(f"corpus {corpus!r} cannot be read: {error.strerror or error}") from None
+
+
+def _csv(path: Path, corpus: str) -> RowTable:
+    with path.open("rb") as handle:
+        first = handle.readline(LONGEST_LINE)
+    if first.startswith(_OTHER_ENCODINGS) or b"\0" in first:
+        raise InputError(f"corpus {corpus!r}: the header is not UTF-8; write the file as UTF-8")
+    header = first.decode("utf-8", "replace")
+    rows = _csv_rows(path, corpus, max(_DELIMITERS, key=header.count))
+    columns = next(rows, (0, []))[1]
+    return RowTable(tuple(columns), (_by_column(number, cells, columns) for number, cells in rows))
+
+
+def _csv_rows(path: Path, corpus: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows that hold something, each with the number of its first line; the header is the first."""
+    with path.open("rb") as handle:
+        # A cell may be as long as a line of any other format; the module's own bound is 131,072 characters.
+        csv.field_size_limit(LONGEST_LINE)
+        reader = csv.reader(_decoded(handle, corpus), delimiter=delimiter, strict=True)
+        number = 1
+        try:
+            for cells in reader:
+                if any(cells):
+                    yield number, cells
+                number = reader.line_num + 1
+        except csv.Error as error:
+            raise InputError(
+                f"corpus {corpus!r}: the row that begins in line {number} is no CSV ({error}); cells with "
+                "quotes, commas or line breaks stand in quotes, and quotes in them are doubled"
+            ) from None
+
+
+def _decoded(handle: BinaryIO, corpus: str) -> Iterator[str]:
+    """Lines as text; bytes that are not UTF-8 become lone surrogates, which nobody takes for code."""
+    encoding = "utf-8-sig"
+    while line := handle.readline(LONGEST_LINE):
+        if len(line) == LONGEST_LINE:
+            raise InputError(f"corpus {corpus!r}: a line is longer than {LONGEST_LINE:,} bytes")
+        yield line.decode(encoding, "surrogateescape")
+        encoding = "utf-8"
+
+
+def _by_column(number: int, cells: list[str], columns: list[str]) -> TableRow:
+    if len(cells) != len(columns):
+        return TableRow(number, {}, "more or fewer cells than columns")
+    return TableRow(number, dict(zip(columns, cells, strict=True)))
+
+
+def _lines(path: Path, corpus: str) -> RowTable:
+    rows = _line_rows(path, corpus)
+    first = next((row for row in rows if not row.fault), None)
+    columns = () if first is None else tuple(first.cells)
+    return RowTable(columns, _line_rows(path, corpus))
+
+
+def _line_rows(path: Path, corpus: str) -> Iterator[TableRow]:
+    with path.open("rb") as handle:
+        for number, line in numbered_lines(handle, corpus):
+            try:
+                row = json.loads(line.decode("utf-8-sig"))
+            except UnicodeDecodeError:
+                yield TableRow(number, {}, "not UTF-8")
+            except (ValueError, RecursionError):
+                yield TableRow(number, {}, "not JSON")
+            else:
+                yield (
+                    TableRow(number, row) if isinstance(row, dict) else TableRow(number, {}, "no JSON object")
+                )
+
+
+def _parquet(path: Path, corpus: str) -> RowTable:
+    # Imported here: it takes a tenth of a second, and few corpora are such files.
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        # What is stored once for many rows stays so in memory; what is nested is no text and no label.
+        plain = [one for one in parquet.read_schema(path) if not pyarrow.types.is_nested(one.type)]
+        kinds = (pyarrow.types.is_string, pyarrow.types.is_large_string)
+        words = [one.name for one in plain if any(kind(one.type) for kind in kinds)]
+        file = parquet.ParquetFile(path, read_dictionary=words)
+        if file.metadata.num_rows > _MOST_ROWS:
+            raise InputError(
+                f"corpus {corpus!r}: it holds {file.metadata.num_rows:,} rows, and at most {_MOST_ROWS:,} "
+                "are read; split it"
+            )
+        groups = (file.metadata.row_group(place) for place in range(file.metadata.num_row_groups))
+        if any(group.total_byte_size > MAX_WHOLE for group in groups):
+            raise InputError(
+                f"corpus {corpus!r}: a row group is longer than {MAX_WHOLE:,} bytes; write smaller ones"
+            )
+    except (pyarrow.ArrowException, OSError) as error:
+        raise _no_parquet(corpus, error) from None
+    rows = _parquet_rows(file, [one.name for one in plain], corpus)
+    return RowTable(tuple(file.schema_arrow.names), rows, "row")
+
+
+def _parquet_rows(file: Any, columns: list[str], corpus: str) -> Iterator[TableRow]:
+    import pyarrow
+
+    number, left = 0, MAX_WHOLE
+    try:
+        for batch in file.iter_batches(batch_size=_BATCH, columns=columns):
+            # Row by row: a value that is stored once is as long in each of them.
+            for place in range(batch.num_rows):
+                cells = {name: batch.column(at)[place].as_py() for at, name in enumerate(columns)}
+                left -= sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in cells.values())
+                if left < 0:
+                    raise InputError(f"corpus {corpus!r}: it holds more than {MAX_WHOLE:,} bytes; split it")
+                number += 1
+                yield TableRow(number, cells)
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise _no_parquet(corpus, error) from None
+
+
+def _no_parquet(corpus: str, error: Exception) -> InputError:
+    return InputError(f"corpus {corpus!r}: not a Parquet file ({' '.join(str(error).split())[:120]})")
+
+
+_REPORTED = 5
+
+
+_SPLITS: Mapping[str, str] = {"train": "train", "dev": "valid", "eval": "test"}
+"""How files of published data sets begin, and the split that they are."""
+
+
+class EntryError(Exception):
+    """What is wrong with one entry."""
+
+
+@dataclass(slots=True)
+class Faults:
+    """What is wrong with a corpus: all of its entries are looked at before it is refused.
+
+    Attributes:
+        corpus: The corpus as it was named.
+        entries: What several of its entries are called.
+        found: Each faulty entry with what is wrong with it.
+    """
+
+    corpus: str
+    entries: str
+    found: list[str] = field(default_factory=list[str])
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    def note(self, entry: str, fault: object) -> None:
+        """Note one; ``entry`` says which, as ``line 3``."""
+        self.found.append(f"{entry}: {fault}")
+
+    def refuse(self) -> None:
+        """Refuse the corpus if an entry is faulty.
+
+        Raises:
+            InputError: One is; the first few are named.
+        """
+        if self.found:
+            left = len(self.found) - _REPORTED
+            more = f"; and {left} more {self.entries}" if left > 0 else ""
+            raise InputError(f"corpus {self.corpus!r}: {'; '.join(self.found[:_REPORTED])}{more}")
+
+
+def named_file(scheme: str, argument: str, name: str = "") -> Path:
+    """The file of a corpus.
+
+    Args:
+        scheme: What stands before the colon of the corpus.
+        argument: What stands after it.
+        name: The file in it, where it says more than that.
+
+    Raises:
+        InputError: There is no such file.
+        UsageError: None is named.
+    """
+    if not (name or argument):
+        raise UsageError(f"corpus {scheme!r} needs a file; name it as {scheme}:FILE")
+    path = expand_home(name or argument)
+    if not path.is_file():
+        raise InputError(f"corpus '{scheme}:{argument}': no such file")
+    return path
+
+
+def files_by_split(corpus: str, path: Path, *patterns: str) -> list[tuple[Path, str]]:
+    """The files of a published data set with the split of each; a file that is named alone has none.
+
+    Args:
+        corpus: The corpus as it was named.
+        path: A file, or a folder of them.
+        patterns: How files are called below the folder, ``{}`` standing for ``train``, ``dev`` and ``eval``.
+
+    Raises:
+        InputError: There is no such file.
+    """
+    if path.is_file():
+        return [(path, "")]
+    if not path.is_dir():
+        raise InputError(f"corpus {corpus!r}: no such file or folder")
+    found = [
+        (one, split)
+        for begin, split in _SPLITS.items()
+        for pattern in patterns
+        for one in sorted(path.glob(pattern.replace("{}", begin)))
+        if one.is_file()
+    ]
+    if not found:
+        train, dev, evaluation = (patterns[0].replace("{}", begin) for begin in _SPLITS)
+        raise InputError(f"corpus {corpus!r}: no file named {train}, {dev} or {evaluation} in it")
+    return found
+
+
+def json_list(corpus: str, path: Path, entries: str) -> list[Any]:
+    """The entries of a file that is one JSON list.
+
+    Raises:
+        InputError: It is none, or too long to be read as a whole.
+    """
+    try:
+        found = json.loads(read_document(path, corpus))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"corpus {corpus!r}: {not_json(error)}") from None
+    if not isinstance(found, list):
+        raise InputError(f"corpus {corpus!r}: not a list of {entries}")
+    return found
+
+
+def not_json(error: Exception) -> str:
+    """Why a text is not JSON, in a few words."""
+    return f"not JSON ({str(error).partition(':')[0]})"

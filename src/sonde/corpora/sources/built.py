@@ -1,0 +1,67 @@
+"""A corpus made by `sonde corpus build`, whole or one of its splits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.files import expand_home
+from sonde.corpora.engine.build import check_split
+from sonde.corpora.engine.corpus import Intake, SourceFile
+from sonde.corpora.engine.decode import numbered_lines
+from sonde.corpora.engine.staging import SPLITS, from_line, read_manifest
+from sonde.languages import LANGUAGES
+
+
+class Built:
+    """`built:DIR`, or one split as `built:DIR@train`.
+
+    Clusters, repositories, licences, tags and labels are those of the corpora that it was built from.
+    """
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield the files split by split, in each by path.
+
+        Raises:
+            InputError: DIR holds no built corpus, or it is not as it was built.
+            UnknownNameError: A split or language that does not exist.
+            UsageError: DIR is missing.
+        """
+        if not argument:
+            raise UsageError("corpus 'built' needs a folder; name it as built:DIR or built:DIR@train")
+        for name in languages:
+            LANGUAGES.load(name)
+        folder, splits = _named(argument)
+        manifest = read_manifest(folder)
+        # Looked at before the first file is given, so that nothing is measured on half a corpus.
+        files = {name: check_split(folder, name, manifest) for name in splits}
+        for name, file in files.items():
+            yield from _read(file, name, languages)
+
+
+def _named(argument: str) -> tuple[Path, tuple[str, ...]]:
+    """The folder and the splits that are meant; a folder may have an ``@`` in its name."""
+    whole = expand_home(argument)
+    before, at, name = argument.rpartition("@")
+    if not at or whole.is_dir() or "/" in name:
+        return whole, SPLITS
+    if name not in SPLITS:
+        raise UnknownNameError(f"split of corpus 'built:{before}'", name, SPLITS)
+    return expand_home(before), (name,)
+
+
+def _read(file: Path, split: str, languages: tuple[str, ...]) -> Iterator[SourceFile]:
+    with file.open("rb") as lines:
+        for number, line in numbered_lines(lines, f"built:{file.parent}"):
+            try:
+                found = from_line(line, split)
+            except (ValueError, KeyError, TypeError) as error:
+                raise InputError(
+                    f"corpus 'built:{file.parent}': {file.name}, line {number}: {error}"
+                ) from None
+            if not languages or found.language in languages:
+                yield found
+
+
+source = Built()

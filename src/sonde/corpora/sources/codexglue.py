@@ -1,0 +1,166 @@
+"""Functions with a word left out, as CodeXGLUE's ClozeTest publishes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sonde.base.errors import InputError
+from sonde.corpora.engine.corpus import Given, Intake, SourceFile
+from sonde.corpora.engine.decode import is_usable
+from sonde.corpora.engine.tables import Faults, json_list, named_file
+from sonde.languages import LANGUAGES
+
+MASK = "<mask>"
+
+
+TASK = "api_cloze"
+
+
+WORDS: Mapping[str, tuple[str, ...]] = {"maxmin": ("max", "min")}
+"""What may stand at the mask, by the name before the number of an entry."""
+
+
+_PUBLISHED = "clozeTest"
+"""Stem of the published files, which lie in a folder a language."""
+
+
+WORD_LIST = "cloze_test_words.txt"
+"""The words of other tests, one a line, beside a file or in the folder above it."""
+
+
+_SEPARATOR = "<CODESPLIT>"
+
+
+_TEXT = "text"
+
+
+class CodeXGlue:
+    """`codexglue:FILE`, a JSON list of ``{"idx", "nl_tokens", "pl_tokens"}`` with one ``<mask>`` an entry.
+
+    The text is what the published script reads: words, then code, joined by blanks. At the mask stands the
+    first of the words that compete; a given label of the task `api_cloze` says where, and which words compete
+    (``max,min``; those of ClozeTest-all are read from the `WORD_LIST` that comes with it). The answers are
+    not published. The language is that of the file's name or folder where
+    sonde knows it, else ``text``.
+    """
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield one file an entry, in the file's order.
+
+        Raises:
+            InputError: The file does not exist or is no such list, or entries of it are malformed: all of
+                them are looked for, and the first few are named by number.
+            UsageError: FILE is missing.
+        """
+        corpus, path = f"codexglue:{argument}", named_file("codexglue", argument)
+        language = _language(path)
+        for name in languages:
+            LANGUAGES.load(name)
+        listed = _listed(corpus, path)
+        for entry in _entries(corpus, path, known=bool(listed)):
+            file = _file(entry, language, _folder(path), listed)
+            if (not languages or language in languages) and is_usable(file.text, file.path, intake):
+                yield file
+
+
+def predictions(answers: Iterable[tuple[str, str]]) -> str:
+    """Answers in the form that the published evaluator takes, a line each: ``idx<CODESPLIT>word``.
+
+    Args:
+        answers: Number of each entry and the word for it.
+    """
+    return "".join(f"{number}{_SEPARATOR}{word}\n" for number, word in answers)
+
+
+def _file(entry: Mapping[str, Any], language: str, folder: str, listed: tuple[str, ...]) -> SourceFile:
+    number, code = entry["idx"], entry["pl_tokens"]
+    words = WORDS.get(number.rpartition("-")[0], listed)
+    at = code.index(MASK)
+    before = " ".join([*entry["nl_tokens"], *code[:at], ""])
+    text = before + " ".join([words[0], *code[at + 1 :]])
+    given = Given(TASK, ",".join(words), len(before), len(before) + len(words[0]))
+    return SourceFile(
+        path=f"{folder}/{number}",
+        text=text,
+        language=language,
+        cluster=f"{folder}/{number}",
+        repository=f"{folder}/{number}",
+        unit="function",
+        identifier=number,
+        given=(given,),
+    )
+
+
+def _listed(corpus: str, path: Path) -> tuple[str, ...]:
+    """The words that come with a file; empty where there are none.
+
+    Raises:
+        InputError: A word has a comma, or the list cannot be read.
+    """
+    found = next((one for at in path.parents[:2] if (one := at / WORD_LIST).is_file()), None)
+    if found is None:
+        return ()
+    try:
+        words = tuple(dict.fromkeys(found.read_text(encoding="utf-8").split()))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"corpus {corpus!r}: {found} cannot be read ({error})") from None
+    if bad := next((word for word in words if "," in word), ""):
+        raise InputError(f"corpus {corpus!r}: {found}: {bad!r} is no word")
+    return words
+
+
+def _entries(corpus: str, path: Path, *, known: bool) -> list[dict[str, Any]]:
+    """The entries of a file, checked.
+
+    Raises:
+        InputError: See `CodeXGlue.files`.
+    """
+    entries = json_list(corpus, path, "entries")
+    seen: dict[str, int] = {}
+    bad = Faults(corpus, "entries")
+    for number, entry in enumerate(entries, 1):
+        fault = _fault(entry, known=known)
+        if not fault and entry["idx"] in seen:
+            fault = f"idx {entry['idx']!r} is that of entry {seen[entry['idx']]}"
+        if fault:
+            bad.note(f"entry {number}", fault)
+        else:
+            seen[entry["idx"]] = number
+    bad.refuse()
+    return entries
+
+
+def _fault(entry: Any, *, known: bool) -> str:
+    match entry:
+        case {"idx": str(number), "nl_tokens": list(words), "pl_tokens": list(code)}:
+            pass
+        case dict():
+            return "not an object with 'idx', 'nl_tokens' and 'pl_tokens'"
+        case _:
+            return "not a JSON object"
+    if not all(isinstance(token, str) for token in (*words, *code)):
+        return "a token is not a string"
+    if (masks := code.count(MASK)) != 1:
+        return f"{masks} tokens of the code are {MASK}, not one"
+    kind = number.rpartition("-")[0]
+    if kind not in WORDS and not known:
+        return (
+            f"idx {number!r} is of no known test; known: {', '.join(WORDS)}, and others with a {WORD_LIST} "
+            "beside the file or above it"
+        )
+    return ""
+
+
+def _folder(path: Path) -> str:
+    """The folder that the evaluator looks for predictions in: the language as the test names it."""
+    return path.parent.name or path.stem if path.stem == _PUBLISHED else path.stem
+
+
+def _language(path: Path) -> str:
+    known = LANGUAGES.names()
+    return next((name for name in (path.stem, path.parent.name) if name in known), _TEXT)
+
+
+source = CodeXGlue()

@@ -1,0 +1,227 @@
+"""Sentences with their syntactic relations, from treebanks in CoNLL-U."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO, cast
+
+import conllu
+from conllu.exceptions import ParseException
+
+from sonde.base.errors import InputError, UsageError
+from sonde.corpora.engine.corpus import Given, Intake, SourceFile
+from sonde.corpora.engine.decode import is_usable, numbered_lines
+from sonde.corpora.engine.tables import EntryError, Faults, named_file
+from sonde.languages import LANGUAGES
+
+_TASK = "syntax_relations"
+
+
+_LANGUAGE = "text"
+
+
+_OPTION = "root=included"
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A syntactic word and where it stands in the sentence's text."""
+
+    identifier: int
+    start: int
+    end: int
+    head: int | None
+    relation: str
+
+
+class Treebank:
+    """`conllu:FILE[?root=included]`: a treebank of Universal Dependencies, or a conversion to Stanford's.
+
+    A sentence is an item in the language ``text``. Its text is its words, with the blanks that the file
+    says. Each word but the root gives a relation of `syntax_relations` under the name that the file gives
+    it: from its head, with the word as the dependent. With ``root=included`` the root is there as well, as
+    its own head: what a word pays to itself does not count as attention and no baseline has the offset
+    zero, so that both sides miss it alike.
+
+    Words that share the characters of one word (``zum`` for ``zu`` and ``dem``) share its place; relations
+    inside of such a word are left out, as are words that are not in the text.
+    """
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield one file a sentence, in the file's order; its cluster is its document, or itself.
+
+        Sentences without a relation, such as those of one word, are counted as ``no relation``.
+
+        Raises:
+            InputError: The file does not exist or is not UTF-8, or sentences of it are malformed: all of them
+                are looked for, and the first few are named by number.
+            UsageError: FILE is missing, or the option does not exist.
+        """
+        path, rooted = _argument(argument)
+        for name in languages:
+            LANGUAGES.load(name)
+        corpus = f"conllu:{argument}"
+        document = ""
+        seen: dict[str, int] = {}
+        bad = Faults(corpus, "sentences")
+        for number, (tokens, metadata) in enumerate(_sentences(corpus, path, bad), 1):
+            document = _document(metadata, document)
+            identifier = metadata.get("sent_id") or str(number)
+            if identifier in seen:
+                bad.note(
+                    f"sentence {number}", f"sent_id {identifier!r} is that of sentence {seen[identifier]}"
+                )
+            seen.setdefault(identifier, number)
+            try:
+                text, words = _placed(tokens, intake)
+                given = tuple(_relations(words, rooted, intake))
+            except EntryError as error:
+                bad.note(f"sentence {number}", error)
+                continue
+            if not given:
+                intake.note("no relation", identifier)
+            elif (
+                not bad and (not languages or _LANGUAGE in languages) and is_usable(text, identifier, intake)
+            ):
+                yield SourceFile(
+                    path=f"{path.name}#{identifier}",
+                    text=text,
+                    language=_LANGUAGE,
+                    cluster=document or identifier,
+                    repository=document or identifier,
+                    unit="function",
+                    name=identifier,
+                    identifier=identifier,
+                    given=given,
+                )
+        bad.refuse()
+
+
+def _argument(argument: str) -> tuple[Path, bool]:
+    name, _, option = argument.partition("?")
+    path = named_file("conllu", argument, name)
+    if option and option != _OPTION:
+        raise UsageError(f"corpus 'conllu:{argument}': unknown option {option!r}; known: {_OPTION}")
+    return path, bool(option)
+
+
+def _sentences(corpus: str, path: Path, bad: Faults) -> Iterator[tuple[list[dict[str, Any]], dict[str, str]]]:
+    """Tokens and metadata of each sentence; those that do not parse are noted in ``bad`` and empty."""
+    with path.open("rb") as handle:
+        blocks = conllu.parse_sentences(cast(TextIO, _decoded(handle, corpus)))
+        number = 0
+        while True:
+            try:
+                block = next(blocks, None)
+            except UnicodeDecodeError:
+                raise InputError(f"corpus {corpus!r}: not UTF-8 after sentence {number}") from None
+            if block is None:
+                return
+            number += 1
+            try:
+                parsed = conllu.parse_token_and_metadata(block)
+            except (ParseException, ValueError, IndexError) as error:
+                bad.note(f"sentence {number}", str(error).partition("\n")[0][:120])
+                yield [], {}
+                continue
+            yield [dict(token) for token in parsed], dict(parsed.metadata)
+
+
+def _decoded(handle: BinaryIO, corpus: str) -> Iterator[str]:
+    """The lines of a file as text; what is between sentences stays."""
+    expected = 1
+    for number, line in numbered_lines(handle, corpus):
+        if number > expected:
+            yield "\n"
+        expected = number + 1
+        yield line.decode("utf-8-sig" if number == 1 else "utf-8").replace("\r\n", "\n")
+
+
+def _document(metadata: dict[str, str], current: str) -> str:
+    """The document of a sentence: the one before's unless a new one begins."""
+    for key, value in metadata.items():
+        if key == "newdoc id":
+            return value
+        if key == "newdoc":
+            return ""
+    return current
+
+
+def _placed(tokens: Sequence[dict[str, Any]], intake: Intake) -> tuple[str, list[_Word]]:
+    """The text of a sentence, and its syntactic words with their places in it.
+
+    Raises:
+        EntryError: A word has no form, or the words are not numbered from one on.
+    """
+    text = ""
+    words: list[_Word] = []
+    covering: list[tuple[int, int]] = []
+    covered = 0
+    for token in tokens:
+        identifier, form = token.get("id"), token.get("form")
+        if not isinstance(form, str) or not form:
+            raise EntryError(f"word {identifier!r} has no form")
+        match identifier:
+            case int() if identifier <= covered and covering:
+                place = covering.pop(0)
+            case (first, "-", last):
+                place = len(text), len(text) + len(form)
+                covering, covered = _split(place, form, _forms(tokens, first, last)), last
+                text += form + _blank(token)
+                continue
+            case int():
+                place = len(text), len(text) + len(form)
+                text += form + _blank(token)
+            case _:
+                intake.note("empty node", form)
+                continue
+        if identifier != len(words) + 1:
+            raise EntryError(f"word {len(words) + 1} is numbered {identifier}")
+        words.append(_Word(identifier, *place, token.get("head"), token.get("deprel") or ""))
+    return text.rstrip(" "), words
+
+
+def _forms(tokens: Sequence[dict[str, Any]], first: int, last: int) -> list[str]:
+    forms = [str(token.get("form")) for token in tokens if token.get("id") in range(first, last + 1)]
+    if len(forms) != last + 1 - first:
+        raise EntryError(f"words {first} to {last} are not all there")
+    return forms
+
+
+def _split(place: tuple[int, int], form: str, parts: Sequence[str]) -> list[tuple[int, int]]:
+    """Places of the words that one form stands for: side by side where they spell it, else all of it each."""
+    if "".join(parts) != form:
+        return [place] * len(parts)
+    places: list[tuple[int, int]] = []
+    at = place[0]
+    for part in parts:
+        places.append((at, at + len(part)))
+        at += len(part)
+    return places
+
+
+def _blank(token: dict[str, Any]) -> str:
+    misc = token.get("misc")
+    return "" if isinstance(misc, dict) and misc.get("SpaceAfter") == "No" else " "
+
+
+def _relations(words: Sequence[_Word], rooted: bool, intake: Intake) -> Iterator[Given]:
+    for word in words:
+        if word.head is None:
+            continue
+        if not word.relation:
+            raise EntryError(f"word {word.identifier} has a head and no relation to it")
+        if not 0 <= word.head <= len(words) or word.head == word.identifier:
+            raise EntryError(f"word {word.identifier} has the head {word.head} of {len(words)} words")
+        if word.head == 0 and not rooted:
+            continue
+        head = words[word.head - 1] if word.head else word
+        if head is not word and (head.start, head.end) == (word.start, word.end):
+            intake.note("relation inside a word", word.relation)
+            continue
+        yield Given(_TASK, word.relation, head.start, head.end, word.start, word.end)
+
+
+source = Treebank()

@@ -1,0 +1,93 @@
+"""The distributions installed beside this interpreter, without their tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from email.message import Message
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+from typing import cast
+
+from sonde.base.errors import UsageError
+from sonde.corpora.engine.corpus import Intake, SourceFile
+from sonde.corpora.engine.decode import read_text
+from sonde.corpora.engine.releases import inside, is_test, licence_of, normalise
+from sonde.corpora.engine.walk import language_of, suffix_table
+
+_OWN_NAME = "sonde"
+
+
+def _metadata(distribution: Distribution) -> Message:
+    # Typed as a protocol of its own, but an `email.message.Message` in every interpreter.
+    return cast(Message, distribution.metadata)
+
+
+def _is_editable(distribution: Distribution) -> bool:
+    try:
+        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+    except ValueError:
+        return False
+    return isinstance(origin, dict) and bool(origin.get("dir_info", {}).get("editable"))
+
+
+def _installed() -> dict[str, Distribution]:
+    """Distributions by normalised name; of two with one name, the first on the path is the one imported."""
+    found: dict[str, Distribution] = {}
+    for distribution in distributions():
+        name = _metadata(distribution).get("Name")
+        if name and normalise(name) != _OWN_NAME and not _is_editable(distribution):
+            found.setdefault(normalise(name), distribution)
+    return found
+
+
+class Environment:
+    """`environment`: cluster and repository are the distribution, by its normalised name."""
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield the distributions' files, read as text and never imported.
+
+        Args:
+            argument: Normalised names of distributions, joined by commas; empty means all.
+            languages: Public names; empty means all.
+            intake: Counts what is skipped, and files that two distributions claim as ``listed twice``.
+
+        Raises:
+            UsageError: A distribution that is not installed.
+        """
+        table = suffix_table(languages)
+        installed = _installed()
+        wanted = [normalise(name) for name in argument.split(",") if name] or list(installed)
+        for name in wanted:
+            if name not in installed:
+                raise UsageError(
+                    f"corpus 'environment:{argument}': no distribution {name!r} is installed here"
+                )
+        seen: set[str] = set()
+        for name in sorted(set(wanted)):
+            distribution = installed[name]
+            # Parsed whenever it is asked for, which is not to be done for every file.
+            metadata = _metadata(distribution)
+            licence, version = licence_of(metadata), str(metadata["Version"])
+            for path in sorted(inside(str(file) for file in distribution.files or ())):
+                language = language_of(path, table)
+                if language is None or is_test(path):
+                    continue
+                if path in seen:
+                    intake.note("listed twice", path)
+                    continue
+                seen.add(path)
+                text = read_text(Path(str(distribution.locate_file(path))), path, intake)
+                if text is not None:
+                    yield SourceFile(
+                        path=path,
+                        text=text,
+                        language=language,
+                        cluster=name,
+                        repository=name,
+                        licence=licence,
+                        version=version,
+                    )
+
+
+source = Environment()

@@ -1,0 +1,552 @@
+"""A revision of a git repository, read without a checkout."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+from urllib.parse import parse_qsl
+
+from sonde.base.errors import InputError, UsageError
+from sonde.base.files import expand_home
+from sonde.corpora.engine.corpus import Intake, Packages, SourceFile, day_of, projects_of
+from sonde.corpora.engine.decode import MAX_BYTES, decode, is_unicode
+from sonde.corpora.engine.walk import (
+    BUILT,
+    GENERATED_PATH,
+    is_written,
+    language_of,
+    note_unread,
+    suffix_table,
+)
+from sonde.executors import cores
+
+_ENVIRONMENT = {
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+
+
+_EXTENSIONS = {"objectformat": ("sha1", "sha256"), "refstorage": ("files", "reftable")}
+"""How a repository is stored; all that is taken over from its configuration."""
+
+
+_LINK = re.compile(r"(gitdir|ref): (.+?)\s*")
+
+
+_LONGEST_LINK = 4_096
+
+
+_MAX_SECONDS = 1_800
+
+
+@dataclass(frozen=True, slots=True)
+class GitRepository:
+    """The objects and names of a repository.
+
+    Attributes:
+        path: The folder as named.
+        environment: That of a git which reads them and nothing else.
+    """
+
+    path: Path
+    environment: Mapping[str, str]
+
+    def git(self, *arguments: str, given: str = "") -> bytes:
+        """What git answers, also to what it is given on standard input.
+
+        Raises:
+            InputError: It refuses, in its own words, or does not end.
+        """
+        return _answer(self.path, self.environment, *arguments, given=given)
+
+
+@contextmanager
+def open_repository(path: Path) -> Generator[GitRepository]:
+    """The repository of a folder, that of a checkout or a bare one, or of a folder below.
+
+    Raises:
+        InputError: There is no git or no repository, or it is stored in a way that is not known.
+    """
+    own = _own_folder(path)
+    told = _link(own / "commondir", "")
+    common = own / told if told else own
+    # What a caller has set for a git of its own, such as GIT_DIR in a hook, is of another repository.
+    outer = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment = {**outer, **_ENVIRONMENT}
+    with tempfile.TemporaryDirectory(prefix="sonde-git-") as folder:
+        view = Path(folder)
+        (view / "config").write_text(_configuration(path, common, environment), "utf-8")
+        (view / "HEAD").write_text(_head(path, own), "utf-8")
+        (view / "objects").mkdir()
+        for name in ("refs", "logs", "reftable"):
+            if os.path.isdir(common / name):  # noqa: PTH112  False where the folder cannot be looked at
+                (view / name).symlink_to((common / name).resolve())
+        for name in ("packed-refs", "shallow"):
+            if os.path.isfile(common / name):  # noqa: PTH113
+                (view / name).symlink_to((common / name).resolve())
+        (view / "refs").mkdir(exist_ok=True)
+        environment["GIT_DIR"] = str(view)
+        environment["GIT_OBJECT_DIRECTORY"] = str((common / "objects").resolve())
+        yield GitRepository(path, environment)
+
+
+def is_repository(path: Path) -> bool:
+    """Whether a folder is a repository itself: with a checkout, or bare."""
+    return os.path.lexists(path / ".git") or _is_bare(path)
+
+
+def _is_bare(path: Path) -> bool:
+    # `os.path` says False of what cannot be looked at, where `Path` raises.
+    return os.path.isdir(path / "objects") and os.path.lexists(path / "HEAD")  # noqa: PTH112
+
+
+def _own_folder(path: Path) -> Path:
+    """Where the repository of a folder is stored; of a further checkout its own part.
+
+    Raises:
+        InputError: Neither the folder nor one above it is a repository.
+    """
+    start = path.resolve()
+    for folder in (start, *start.parents):
+        linked = folder / ".git"
+        if _is_bare(linked):
+            return linked
+        if target := _link(linked, "gitdir"):
+            return folder / target
+        if _is_bare(folder):
+            return folder
+    raise InputError(f"corpus 'git:{path}': not a git repository (or any of the folders above)")
+
+
+def _link(path: Path, kind: str) -> str:
+    """Where a small file of git leads; empty where there is no such file, or it says something else."""
+    if not os.path.isfile(path):  # noqa: PTH113  nothing that blocks is opened
+        return ""
+    try:
+        with path.open("rb") as handle:
+            text = os.fsdecode(handle.read(_LONGEST_LINK))
+    except OSError:
+        return ""
+    if not kind:
+        return text.strip()
+    found = _LINK.fullmatch(text)
+    return found[2] if found and found[1] == kind else ""
+
+
+def _head(path: Path, own: Path) -> str:
+    """The checked-out branch or commit.
+
+    Raises:
+        InputError: There is none.
+    """
+    head = own / "HEAD"
+    # Versions before 1.6 linked to the branch.
+    if os.path.islink(head):  # noqa: PTH114
+        return f"ref: {head.readlink()}\n"
+    text = _link(head, "")
+    if not re.fullmatch(r"ref: refs/.+|[0-9a-f]{40,64}", text):
+        raise InputError(f"corpus 'git:{path}': not a git repository: its HEAD names no branch and no commit")
+    return f"{text}\n"
+
+
+def _configuration(path: Path, common: Path, environment: Mapping[str, str]) -> str:
+    """A configuration that says how the repository is stored, and nothing else.
+
+    Raises:
+        InputError: It is stored in a way that is not known, or its configuration is none.
+    """
+    lines = ["[core]", "repositoryformatversion = 1", "bare = true", "[extensions]"]
+    theirs = common / "config"
+    if os.path.isfile(theirs):  # noqa: PTH113
+        # One file as it lies: what it includes is not read.
+        told = _answer(path, environment, "config", "--file", str(theirs), "--no-includes", "-z", "--list")
+        for setting in os.fsdecode(told).split("\0"):
+            key, _, value = setting.partition("\n")
+            name = key.removeprefix("extensions.")
+            if name != key and name in _EXTENSIONS:
+                if value not in _EXTENSIONS[name]:
+                    known = " and ".join(_EXTENSIONS[name])
+                    raise InputError(f"corpus 'git:{path}': {key} is {value!r}; {known} can be read")
+                lines.append(f"{name} = {value}")
+    return "\n".join([*lines, ""])
+
+
+def _answer(path: Path, environment: Mapping[str, str], *arguments: str, given: str = "") -> bytes:
+    try:
+        done = subprocess.run(
+            ["git", *arguments],
+            capture_output=True,
+            env=environment,
+            input=given.encode(),
+            timeout=_MAX_SECONDS,
+            check=True,
+        )
+    except FileNotFoundError:
+        raise InputError("corpus 'git': the program git is not installed (apt-get install git)") from None
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            f"corpus 'git:{path}': git {arguments[0]} has not ended after {_MAX_SECONDS // 60} minutes"
+        ) from None
+    except subprocess.CalledProcessError as error:
+        reason = (error.stderr.decode("utf-8", "replace").strip().splitlines() or ["git failed"])[0]
+        raise InputError(f"corpus 'git:{path}': {reason.removeprefix('fatal: ')}") from None
+    return done.stdout
+
+
+_ENTRY = re.compile(rb"([0-9a-f]{40,64}) \d+ (\d+) (\d+)")
+
+
+_TIME = b"committer-time "
+
+
+# Blanks alone are no change, and lines that were only moved keep the time of their writing.
+_BLAME = ("blame", "--incremental", "--no-textconv", "-w", "-M", "-C")
+
+
+def last_changes(repository: GitRepository, revision: str) -> dict[str, int]:
+    """When a commit last changed each path, in seconds since 1970, by the times of the committers.
+
+    The whole history is read, since commit dates need not fall along it.
+    """
+    log = repository.git("log", "-z", "-m", "--format=%x01%ct", "--name-only", "--no-renames", revision, "--")
+    changed: dict[str, int] = {}
+    time, after_stamp = 0, False
+    for field in log.split(b"\0"):
+        # Fields are a commit's stamp, then its paths, of which the first follows a newline.
+        if field.startswith(b"\x01") and field[1:].isdigit():
+            time, after_stamp = int(field[1:]), True
+            continue
+        raw = field.removeprefix(b"\n") if after_stamp else field
+        after_stamp = False
+        if raw:
+            path = os.fsdecode(raw)
+            changed[path] = max(time, changed.get(path, time))
+    return changed
+
+
+def line_days(
+    repository: GitRepository, revision: str, paths: Iterable[str]
+) -> Iterator[tuple[tuple[int, str], ...] | None]:
+    """For each file the stretches of its lines by the day of the commit that last changed them.
+
+    Args:
+        repository: The repository.
+        revision: The commit.
+        paths: Paths in the repository, from its root.
+
+    Yields:
+        The first line of each stretch, from 0, and its day, in order; None where the repository lacks what
+        the file was before.
+
+    Raises:
+        InputError: The history was cut off when the repository was fetched, so that times are not known.
+    """
+    if repository.git("rev-parse", "--is-shallow-repository").strip() == b"true":
+        raise InputError(
+            f"corpus 'git:{repository.path}': its history was cut off when it was fetched, so when lines "
+            "were written is not known; run git fetch --unshallow in it"
+        )
+
+    def days(path: str) -> tuple[tuple[int, str], ...] | None:
+        try:
+            return _stretches(repository.git(*_BLAME, revision, "--", path))
+        except InputError:
+            return None
+
+    with ThreadPoolExecutor(cores()) as several:
+        yield from several.map(days, paths)
+
+
+def in_characters(days: Iterable[tuple[int, str]], text: str) -> tuple[tuple[int, str], ...]:
+    r"""Stretches of lines as stretches of the characters of their text.
+
+    >>> in_characters([(0, "2020-01-01"), (2, "2024-01-01")], "a\nb\nc\n")
+    ((0, '2020-01-01'), (4, '2024-01-01'))
+    """
+    begins = [0]
+    for line in text.split("\n"):
+        begins.append(begins[-1] + len(line) + 1)
+    # A decoder may make fewer lines of the bytes than git does.
+    return tuple((begins[min(line, len(begins) - 1)], day) for line, day in days)
+
+
+def _stretches(blamed: bytes) -> tuple[tuple[int, str], ...]:
+    """What ``git blame --incremental`` says, by line; a commit has its time where it is first named."""
+    times: dict[bytes, int] = {}
+    found: list[tuple[int, bytes]] = []
+    for line in blamed.split(b"\n"):
+        if entry := _ENTRY.fullmatch(line):
+            found.append((int(entry[2]) - 1, entry[1]))
+        elif line.startswith(_TIME) and found:
+            times[found[-1][1]] = int(line.removeprefix(_TIME))
+    days = [(line, day_of(times[commit])) for line, commit in sorted(found)]
+    return tuple(one for before, one in zip([(-1, ""), *days], days, strict=False) if one[1] != before[1])
+
+
+_REGULAR = ("100644", "100755")
+
+
+_MISSING = "missing in the repository"
+
+
+_MOST_AT_ONCE, _MOST_NUMBER = 20_000_000, 1_000
+"""Bytes and number of the files that one call of git is asked for."""
+
+
+class _Blob(NamedTuple):
+    """Hash and bytes of a file."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """``PATH[@REV][?since=DATE&until=DATE]``, parsed; dates are a first moment and one past the last."""
+
+    path: Path
+    revision: str
+    since: datetime | None
+    until: datetime | None
+
+    def takes(self, changed: Mapping[str, int], path: str) -> bool:
+        """Whether a file was last changed in the time that is asked for."""
+        time = changed.get(path, 0)
+        return (self.since is None or time >= self.since.timestamp()) and (
+            self.until is None or time < self.until.timestamp()
+        )
+
+
+def _parse(argument: str) -> _Request:
+    location, _, query = argument.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    since, until = (_date(argument, name, options.pop(name, None)) for name in ("since", "until"))
+    if options:
+        raise UsageError(f"corpus 'git:{argument}': unknown option {min(options)!r}; known: since, until")
+    path, _, revision = location.rpartition("@")
+    if not path or expand_home(location).is_dir():
+        path, revision = location, "HEAD"
+    if not path or revision.startswith("-"):
+        raise UsageError(f"corpus 'git:{argument}': name it as git:PATH[@REV][?since=DATE&until=DATE]")
+    return _Request(expand_home(path), revision, since, until)
+
+
+def _date(argument: str, name: str, text: str | None) -> datetime | None:
+    """A moment of the query; a whole day is over when the next one begins."""
+    if text is None:
+        return None
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"corpus 'git:{argument}': {name}={text!r} is no date; write it as 2024-12-31"
+        ) from None
+    if name == "until" and len(text) == len("2024-12-31"):
+        date += timedelta(days=1)
+    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
+
+
+class Git:
+    """`git:PATH[@REV][?since=DATE&until=DATE]`: repository is the folder's name, clusters are its packages.
+
+    ``git:FOLDER/*`` reads every repository of a folder, their paths below their names. ``since`` keeps the
+    files that a commit on or after the date (UTC where no zone is given) touched: code that a model trained
+    before that date cannot have read in this form; ``until`` those that none touched after it. Submodules,
+    symbolic links and what the repository lacks (a partial clone) are skipped and counted, and so is what
+    was generated, minified, built or copied from another project, as `local` leaves it out. What the
+    repository configures is not obeyed, and nothing is fetched.
+    """
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield the files of the revision, sorted by path.
+
+        Raises:
+            InputError: There is no git, no repository at PATH, or no such revision.
+            UsageError: An unknown option, or a date that is none.
+        """
+        return _files(argument, languages, intake, dated=False)
+
+    def dated_files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """The same, with the days on which commits last changed the lines (``git blame``).
+
+        A file's own day would make all its functions as new as the last of them.
+
+        Raises:
+            InputError: As `files`, or the history was cut off when the repository was fetched.
+            UsageError: As `files`.
+        """
+        return _files(argument, languages, intake, dated=True)
+
+
+def _files(argument: str, languages: tuple[str, ...], intake: Intake, *, dated: bool) -> Iterator[SourceFile]:
+    request = _parse(argument)
+    if request.path.name != "*":
+        yield from _repository(argument, request, languages, intake, dated=dated)
+        return
+    found = [path for path in sorted(request.path.parent.glob("*")) if is_repository(path)]
+    if not found:
+        raise InputError(
+            f"corpus 'git:{argument}': no folder of {str(request.path.parent)!r} is a repository"
+        )
+    for path in found:
+        one = dataclasses.replace(request, path=path)
+        for file in _repository(argument, one, languages, intake, dated=dated):
+            yield dataclasses.replace(
+                file, path=f"{path.name}/{file.path}", cluster=f"{path.name}/{file.cluster}"
+            )
+
+
+def _repository(
+    argument: str, request: _Request, languages: tuple[str, ...], intake: Intake, *, dated: bool
+) -> Iterator[SourceFile]:
+    if not request.path.is_dir():
+        raise InputError(f"corpus 'git:{argument}': no folder {str(request.path)!r}")
+    with open_repository(request.path) as repository:
+        yield from _revision(repository, request, languages, intake, dated=dated)
+
+
+def _revision(
+    repository: GitRepository, request: _Request, languages: tuple[str, ...], intake: Intake, *, dated: bool
+) -> Iterator[SourceFile]:
+    commit = repository.git("rev-parse", "--verify", "--end-of-options", f"{request.revision}^{{commit}}")
+    revision = commit.decode().strip()
+    table = suffix_table(languages)
+    listed = _tree(repository, revision, intake)
+    if request.since is not None or request.until is not None:
+        changed = last_changes(repository, revision)
+        listed = {path: blob for path, blob in listed.items() if request.takes(changed, path)}
+    note_unread(listed, languages, intake)
+    projects = projects_of(listed)
+    wanted = {
+        path: blob
+        for path, blob in sorted(listed.items())
+        if language_of(path, table) and not _is_built(path, projects, intake)
+    }
+    packages = Packages.of(wanted)
+    name = request.path.resolve().name.removesuffix(".git")
+    days = line_days(repository, revision, wanted) if dated else iter(() for _ in wanted)
+    for (path, raw), lines in zip(_contents(repository, wanted), days, strict=True):
+        if raw is None or lines is None:
+            intake.note(_MISSING if raw is None else "its history is missing", path)
+            continue
+        language = language_of(path, table)
+        text = decode(raw, path, intake)
+        if text is not None and language is not None and is_written(path, text, intake):
+            yield SourceFile(
+                path=path,
+                text=text,
+                language=language,
+                cluster=packages.package(path),
+                repository=name,
+                version=revision,
+                dates=in_characters(lines, text),
+            )
+
+
+def _is_built(path: str, projects: Set[str], intake: Intake) -> bool:
+    """Return whether a file lies in a project's folder of builds, and count it."""
+    if intake.keep_all:
+        return False
+    folders = PurePosixPath(path).parents
+    found = any(folder.name in BUILT and str(folder.parent) in projects for folder in folders)
+    if found:
+        intake.note(GENERATED_PATH, path)
+    return found
+
+
+def _tree(repository: GitRepository, revision: str, intake: Intake) -> dict[str, _Blob]:
+    """Path to blob of the revision's regular files that are small enough to be code."""
+    found: dict[str, _Blob] = {}
+    for mode, blob, size, raw_path in _rows(repository, revision, intake):
+        path = os.fsdecode(raw_path)
+        if not is_unicode(path):
+            intake.note("name is not Unicode", ascii(path))
+        elif mode not in _REGULAR:
+            intake.note("submodule" if mode == "160000" else "symbolic link", path)
+        elif not size.isdigit():
+            intake.note(_MISSING, path)
+        elif int(size) > MAX_BYTES:
+            intake.note("too large", path)
+        else:
+            found[path] = _Blob(blob, int(size))
+    return found
+
+
+def _rows(repository: GitRepository, revision: str, intake: Intake) -> Iterator[tuple[str, str, str, bytes]]:
+    """Mode, object, size and path of all files; where folders are missing, of those in the others."""
+    try:
+        yield from _listed(repository, "-r", "--full-tree", revision)
+        return
+    except InputError:
+        # Git ends at the first folder that it lacks: so they are gone through one by one.
+        pending = [(b"", f"{revision}^{{tree}}")]
+    while pending:
+        folder, tree = pending.pop()
+        try:
+            level = _listed(repository, tree)
+        except InputError:
+            intake.note(_MISSING, ascii(os.fsdecode(folder))[1:-1] or revision)
+            continue
+        for mode, blob, size, name in level:
+            if mode == "040000":
+                pending.append((folder + name + b"/", blob))
+            else:
+                yield mode, blob, size, folder + name
+
+
+def _listed(repository: GitRepository, *which: str) -> list[tuple[str, str, str, bytes]]:
+    rows = (row.partition(b"\t") for row in repository.git("ls-tree", "-z", "-l", *which).split(b"\0") if row)
+    heads = ((head.decode().split(), name) for head, _, name in rows)
+    return [(mode, blob, size, name) for (mode, _, blob, size), name in heads]
+
+
+def _contents(repository: GitRepository, blobs: Mapping[str, _Blob]) -> Iterator[tuple[str, bytes | None]]:
+    """Path and bytes of the blobs, some megabytes at a time; None of what is missing or damaged."""
+    some: list[str] = []
+    for path in blobs:
+        some.append(path)
+        if sum(blobs[one].size for one in some) > _MOST_AT_ONCE or len(some) == _MOST_NUMBER:
+            yield from _read_blobs(repository, some, blobs)
+            some = []
+    yield from _read_blobs(repository, some, blobs)
+
+
+def _read_blobs(
+    repository: GitRepository, paths: Sequence[str], blobs: Mapping[str, _Blob]
+) -> Iterator[tuple[str, bytes | None]]:
+    names = [blobs[path].name for path in paths]
+    with suppress(InputError):
+        answer = io.BytesIO(repository.git("cat-file", "--batch", given="".join(f"{one}\n" for one in names)))
+        heads = (answer.readline().split() for _ in names)
+        contents = [answer.read(int(head[2]) + 1)[:-1] if len(head) == 3 else None for head in heads]
+        if [None if one is None else len(one) for one in contents] == [blobs[one].size for one in paths]:
+            yield from zip(paths, contents, strict=True)
+            return
+    # Where one is damaged, the answer about all of them is.
+    for path in paths:
+        try:
+            raw = repository.git("cat-file", "blob", blobs[path].name)
+        except InputError:
+            raw = b""
+        yield path, raw if len(raw) == blobs[path].size else None
+
+
+source = Git()

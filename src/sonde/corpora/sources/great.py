@@ -1,0 +1,177 @@
+"""Functions with a misused variable, as the VarMisuse benchmark of GREAT publishes them.
+
+Hellendoorn, Sutton, Singh, Maniatis and Bieber, "Global Relational Models of Source Code" (ICLR 2020): JSON
+lines with the tokens of a Python function, whether it has a bug, where, and which tokens would be right.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sonde.base.errors import UsageError
+from sonde.base.files import expand_home
+from sonde.corpora.engine.corpus import Given, Intake, SourceFile
+from sonde.corpora.engine.decode import is_usable, numbered_lines
+from sonde.corpora.engine.tables import EntryError, Faults, files_by_split, json_list, not_json
+from sonde.languages import LANGUAGES
+
+CORRECT, MISUSE = "Correct", "Variable misuse"
+"""Labels, as CuBERT's tasks call them."""
+
+
+_NEWLINE, _INDENT, _UNINDENT = "#NEWLINE#", "#INDENT#", "#UNINDENT#"
+
+
+_LANGUAGE = "python"
+
+
+_BLANK = "    "
+
+
+_TIGHT_BEFORE = frozenset((",", ")", "]", "}", ":", ".", ";"))
+
+
+_TIGHT_BEHIND = ("(", "[", "{", ".")
+
+
+class Great:
+    """`great:PATH`: a file of JSON lines (or one JSON list), or a folder with the shards of the benchmark.
+
+    In a folder, or in its folders ``train``, ``dev`` and ``eval``, the names of the files say which split an
+    example is in. Each example brings labels of the tasks `variable_misuse` and `misuse_repair`. The code is
+    written anew from its tokens: with one blank between most of them and four for each level of indentation.
+    """
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield one file an example, in the order of the files and lines.
+
+        Raises:
+            InputError: There is no such file, or entries are malformed: all of them are looked for, and the
+                first few are named by file and number.
+            UsageError: PATH is missing.
+        """
+        if not argument:
+            raise UsageError("corpus 'great' needs a file or folder; name it as great:PATH")
+        for name in languages:
+            LANGUAGES.load(name)
+        corpus = f"great:{argument}"
+        bad = Faults(corpus, "entries")
+        for path, split in files_by_split(corpus, expand_home(argument), "{}*", "{}/{}*"):
+            for number, entry in _entries(corpus, path, bad):
+                try:
+                    file = _file(entry, f"{path.name}:{number}", split)
+                except EntryError as error:
+                    bad.note(f"{path.name} entry {number}", error)
+                    continue
+                wanted = not languages or _LANGUAGE in languages
+                if not bad and wanted and is_usable(file.text, file.path, intake):
+                    yield file
+        bad.refuse()
+
+
+def _entries(corpus: str, path: Path, bad: Faults) -> Iterator[tuple[int, Any]]:
+    """The entries of a file with their numbers, from 1."""
+    with path.open("rb") as handle:
+        if handle.read(1) == b"[":
+            yield from enumerate(json_list(corpus, path, "examples"), 1)
+            return
+        handle.seek(0)
+        for number, line in numbered_lines(handle, corpus):
+            try:
+                yield number, json.loads(line)
+            except (ValueError, RecursionError) as error:
+                bad.note(f"{path.name} entry {number}", not_json(error))
+
+
+def _file(entry: Any, place: str, split: str) -> SourceFile:
+    if not isinstance(entry, dict):
+        raise EntryError("not a JSON object")
+    tokens, buggy = entry.get("source_tokens"), entry.get("has_bug")
+    error, targets = entry.get("error_location"), entry.get("repair_targets")
+    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+        raise EntryError("'source_tokens' is not a list of strings")
+    if not isinstance(buggy, bool):
+        raise EntryError("'has_bug' is not true or false")
+    text, spans = written(tokens)
+    label, spots = CORRECT, ((0, 0), (-1, -1))
+    if buggy:
+        if not isinstance(targets, list) or not targets:
+            raise EntryError("'repair_targets' is empty, and it has a bug")
+        label, spots = MISUSE, (_spot(error, spans, text), _spot(targets[0], spans, text))
+    told = _provenance(entry)
+    return SourceFile(
+        path=f"{told or 'great'}#{place}",
+        text=text,
+        language=_LANGUAGE,
+        cluster="/".join(told.split("/")[:2]) or place,
+        repository="/".join(told.split("/")[:2]) or place,
+        unit="function",
+        identifier=place,
+        given=(
+            Given("variable_misuse", label, 0, len(text), split=split),
+            Given("misuse_repair", label, *spots[0], *spots[1], split=split),
+        ),
+    )
+
+
+def written(tokens: list[str]) -> tuple[str, dict[int, tuple[int, int]]]:
+    """The text of an example's tokens, and the characters of each by its number.
+
+    A literal that goes over several lines is published in single quotes, which would not parse.
+    """
+    parts: list[str] = []
+    spans: dict[int, tuple[int, int]] = {}
+    level, size, before = 0, 0, _NEWLINE
+    for number, token in enumerate(tokens):
+        if token in (_INDENT, _UNINDENT):
+            level = max(0, level + (1 if token == _INDENT else -1))
+            continue
+        if token == _NEWLINE:
+            shown = "\n" if parts else ""
+        else:
+            if "\n" in token and token[:1] in "'\"" and token[:3] != token[0] * 3:
+                token = token[0] * 2 + token + token[-1] * 2
+            shown = _gap(before, token, level) + token
+            spans[number] = (size + len(shown) - len(token), size + len(shown))
+        parts.append(shown)
+        size, before = size + len(shown), token
+    return "".join(parts).rstrip("\n") + "\n", spans
+
+
+def _gap(before: str, token: str, level: int) -> str:
+    if before == _NEWLINE:
+        return _BLANK * level
+    if token in _TIGHT_BEFORE or before.endswith(_TIGHT_BEHIND):
+        return ""
+    called = token in ("(", "[") and (before.isidentifier() or before in (")", "]"))
+    return "" if called and before not in _KEYWORDS else " "
+
+
+_KEYWORDS = frozenset(
+    ("and", "as", "assert", "del", "elif", "else", "for", "if", "in", "is", "lambda", "not", "or", "print")
+) | {"return", "while", "with", "yield", "raise", "from", "import", "except", "exec"}
+
+
+def _spot(number: Any, spans: Mapping[int, tuple[int, int]], text: str) -> tuple[int, int]:
+    """The characters of a token that is a variable."""
+    if not isinstance(number, int) or number not in spans:
+        raise EntryError(f"token {number!r} is none of the code's")
+    start, end = spans[number]
+    if not text[start:end].isidentifier():
+        raise EntryError(f"token {number} is {text[start:end]!r} and no variable")
+    return start, end
+
+
+def _provenance(entry: Mapping[str, Any]) -> str:
+    """Where an example is from, as ``owner/repository/path``; empty where it is not said."""
+    match entry.get("provenances"):
+        case [{"datasetProvenance": {"filepath": str(path)}}, *_]:
+            return path
+        case _:
+            return ""
+
+
+source = Great()

@@ -1,0 +1,355 @@
+"""A data set of the Hugging Face hub, or a folder that holds one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import parse_qsl
+
+from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.files import expand_home
+from sonde.corpora.engine.corpus import Intake, SourceFile
+from sonde.corpora.engine.decode import is_usable
+from sonde.corpora.engine.select import SPLIT_OF
+from sonde.corpora.engine.walk import language_of_path
+from sonde.languages import LANGUAGES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnMap:
+    """The columns of one kind of data set; an empty name means that it has no such column.
+
+    Attributes:
+        kind: Name of the kind of data set.
+        code: Column of the code.
+        unit: ``"function"`` or ``"file"``: what a row holds.
+        language: Column of the language's name; without it and ``only``, the suffix of the path says it, or
+            the one language that is asked for.
+        only: Public name of the language where a data set has just one.
+        repository: Column of the repository.
+        path: Column of the file's path or of the row's id.
+        name: Column of the function's name.
+        licence: Column of the licence.
+        split: Column of the split that the data set was published with.
+    """
+
+    kind: str
+    code: str
+    unit: str
+    language: str = ""
+    only: str = ""
+    repository: str = ""
+    path: str = ""
+    name: str = ""
+    licence: str = ""
+    split: str = ""
+
+    def needed(self) -> frozenset[str]:
+        """Columns by which the kind is recognised."""
+        return frozenset(filter(None, (self.code, self.language, self.repository, self.path)))
+
+
+COLUMN_MAPS = (
+    ColumnMap(
+        kind="CodeSearchNet",
+        code="func_code_string",
+        unit="function",
+        language="language",
+        repository="repository_name",
+        path="func_path_in_repository",
+        name="func_name",
+        split="split_name",
+    ),
+    ColumnMap(
+        kind="CodeSearchNet, as first released",
+        code="code",
+        unit="function",
+        language="language",
+        repository="repo",
+        path="path",
+        name="func_name",
+        split="partition",
+    ),
+    ColumnMap(
+        kind="github-code",
+        code="code",
+        unit="file",
+        language="language",
+        repository="repo_name",
+        path="path",
+        licence="license",
+    ),
+    ColumnMap(
+        kind="ETH Py150 Open",
+        code="content",
+        unit="file",
+        only="python",
+        path="filepath",
+        licence="license",
+    ),
+    ColumnMap(
+        kind="The Stack",
+        code="content",
+        unit="file",
+        language="lang",
+        repository="max_stars_repo_name",
+        path="max_stars_repo_path",
+        licence="max_stars_repo_licenses",
+    ),
+    ColumnMap(
+        kind="The Stack, small",
+        code="content",
+        unit="file",
+        language="lang",
+        repository="repository_name",
+        path="path",
+        licence="licenses",
+    ),
+    ColumnMap(
+        kind="StarCoder's data",
+        code="content",
+        unit="file",
+        repository="max_stars_repo_name",
+        path="max_stars_repo_path",
+    ),
+    ColumnMap(
+        kind="JEMMA", code="method_text", unit="function", only="java", path="method_id", name="method_name"
+    ),
+    ColumnMap(kind="JEMMA, as released", code="TEXT", unit="function", only="java", path="method_id"),
+)
+"""Tried in this order; the first whose columns are all there is used.
+
+Sources: the data sets `code_search_net` and `codeparrot/github-code` on the hub; the manifest of ETH
+Py150 Open joined with the files' content (the hub holds ``filepath`` and ``license`` alone); the data sets
+`bigcode/the-stack`, `bigcode/the-stack-dedup`, `bigcode/the-stack-smol` and `bigcode/starcoderdata`; the
+representation tables of JEMMA, whose column has the representation's code as its name.
+"""
+
+
+def column_map(corpus: str, columns: Iterable[str]) -> ColumnMap:
+    """The map that fits a data set's columns.
+
+    Raises:
+        InputError: No map fits; the columns found and those that would do are named.
+    """
+    found = frozenset(columns)
+    for mapping in COLUMN_MAPS:
+        if mapping.needed() <= found:
+            return mapping
+    if {"filepath", "license"} <= found:
+        raise InputError(
+            f"corpus {corpus!r}: this is a list of file paths without code (column 'content' is missing); "
+            "add the files' text as 'content', or use local:DIR on the unpacked ETH Py150 corpus"
+        )
+    known = "; ".join(f"{mapping.kind}: {', '.join(sorted(mapping.needed()))}" for mapping in COLUMN_MAPS)
+    raise InputError(
+        f"corpus {corpus!r}: no column map fits the columns {sorted(found)}; name them, as in "
+        f"hub:NAME?text=COLUMN&language=COLUMN; known: {known}"
+    )
+
+
+QUERY_COLUMNS = ("text", "language", "repository", "path", "name", "licence")
+"""Options by which a query names columns; ``language`` may name a language instead."""
+
+
+_USUAL = {
+    "language": ("language", "lang"),
+    "repository": ("repository_name", "repo_name", "max_stars_repo_name", "repository", "repo"),
+    "path": ("path", "max_stars_repo_path", "filepath", "file_path"),
+    "name": ("func_name", "function_name"),
+    "licence": ("license", "licence"),
+}
+"""Columns that are read where a query does not name others and the data set has them."""
+
+
+def named_columns(
+    corpus: str, options: Mapping[str, str], columns: Iterable[str], languages: Collection[str]
+) -> ColumnMap:
+    """Return the map that a query names.
+
+    Args:
+        corpus: The corpus as it was named.
+        options: Those of `QUERY_COLUMNS` and ``unit``; ``text`` among them. An empty name means no column.
+        columns: The columns of the data set.
+        languages: Public names of languages.
+
+    Raises:
+        UnknownNameError: There is no such column.
+        UsageError: The unit is none.
+    """
+    found = sorted(columns)
+    said = {option: options[option] for option in QUERY_COLUMNS if option in options}
+    only = said.get("language", "")
+    only = only.casefold() if only not in found and only.casefold() in languages else ""
+    if only:
+        said["language"] = ""
+    for name in said.values():
+        if name and name not in found:
+            raise UnknownNameError(f"column in corpus {corpus!r}", name, found)
+    unit = options.get("unit", "file")
+    if unit not in ("file", "function"):
+        raise UsageError(f"corpus {corpus!r}: unit={unit!r} is none; known: file, function")
+    usual = {
+        option: next((name for name in names if name in found), "")
+        for option, names in _USUAL.items()
+        if option not in said
+    }
+    chosen = {**usual, **said}
+    return ColumnMap(kind="named", code=chosen.pop("text"), unit=unit, only=only, **chosen)
+
+
+_OPTIONS = ("config", "split", "streaming", "unit", *QUERY_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """``NAME[@REV][?config=..&split=..&streaming=..]``, parsed; with what the query says of columns."""
+
+    name: str
+    revision: str | None
+    config: str | None
+    split: str | None
+    streaming: bool
+    columns: Mapping[str, str]
+
+
+def _parse(argument: str) -> _Request:
+    location, _, query = argument.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    unknown = sorted(options.keys() - set(_OPTIONS))
+    if unknown:
+        raise UsageError(
+            f"corpus 'hub:{argument}': unknown option {unknown[0]!r}; known: {', '.join(_OPTIONS)}"
+        )
+    columns = {name: options[name] for name in ("unit", *QUERY_COLUMNS) if name in options}
+    if columns and not columns.get("text"):
+        raise UsageError(
+            f"corpus 'hub:{argument}': {min(columns)}= needs the column of the code; add text=COLUMN"
+        )
+    if not location:
+        raise UsageError("corpus 'hub' needs a data set; name it as hub:NAME[@REV][?config=..&split=..]")
+    name, at, revision = location.partition("@")
+    if expand_home(location).is_dir():
+        name, at, revision = str(expand_home(location)), "", ""
+    streaming = options.get("streaming", "no").lower() in ("", "1", "true", "yes")
+    revised = revision if at else None
+    return _Request(name, revised, options.get("config"), options.get("split"), streaming, columns)
+
+
+class Hub:
+    """`hub:NAME[@REV][?config=..&split=..&streaming=..]`, where NAME may be a folder.
+
+    Known are CodeSearchNet, github-code, The Stack, StarCoder's data, ETH Py150 Open and JEMMA, by their
+    columns. Of others the query names them: ``?text=COLUMN``, and where they are called otherwise than
+    usual ``language`` (or the language itself), ``repository``, ``path``, ``name`` and ``licence``;
+    ``unit=function`` says that a row is one function. Without a split, all of them are read. Rows in a
+    language that sonde does not know are counted as ``other language``. Cluster and repository are the
+    row's repository; rows without one are clusters of their own. Rows of CodeSearchNet keep the split that
+    they were published with.
+    """
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield one file a row, splits by name and rows in order.
+
+        Raises:
+            InputError: The data set cannot be loaded, or no column map fits it.
+            UsageError: An unknown option.
+        """
+        request = _parse(argument)
+        corpus = f"hub:{argument}"
+        known = {name.casefold(): name for name in languages or LANGUAGES.names()}
+        for split, rows in sorted(_load(corpus, request).items()):
+            mapping: ColumnMap | None = None
+            for number, row in enumerate(rows):
+                if mapping is None:
+                    mapping = (
+                        named_columns(corpus, request.columns, row, LANGUAGES.names())
+                        if request.columns
+                        else column_map(corpus, row)
+                    )
+                    _check_language(corpus, mapping, languages)
+                file = _file(row, mapping, f"{split}/{number}", known)
+                if file is None:
+                    intake.note("other language", f"{split}/{number}")
+                elif is_usable(file.text, file.path, intake):
+                    yield file
+
+
+def _check_language(corpus: str, mapping: ColumnMap, languages: tuple[str, ...]) -> None:
+    """Refuse a data set of which nothing says the language."""
+    if not (mapping.language or mapping.only or mapping.path or len(languages) == 1):
+        raise UsageError(
+            f"corpus {corpus!r}: no column says the language; name it by --language, or in the corpus as "
+            "language=COLUMN or language=python"
+        )
+
+
+def _language(row: Mapping[str, Any], mapping: ColumnMap, known: Mapping[str, str]) -> str | None:
+    """Return the public name of a row's language; None where it is not wanted."""
+    if mapping.only or mapping.language:
+        return known.get((mapping.only or str(row.get(mapping.language) or "")).casefold())
+    by_suffix = language_of_path(str(row.get(mapping.path) or "")) if mapping.path else None
+    if by_suffix is None and len(known) == 1:
+        (by_suffix,) = known
+    return known.get(by_suffix or "")
+
+
+def _file(
+    row: Mapping[str, Any], mapping: ColumnMap, number: str, known: dict[str, str]
+) -> SourceFile | None:
+    def value(column: str) -> str:
+        found = (row.get(column) or "") if column else ""
+        # The Stack lists the licences of a file.
+        return " OR ".join(map(str, found)) if isinstance(found, list) else str(found)
+
+    language = _language(row, mapping, known)
+    if language is None:
+        return None
+    repository = value(mapping.repository)
+    if not repository and mapping.unit == "file":
+        # The paths of ETH Py150 begin with owner and repository.
+        repository = "/".join(PurePosixPath(value(mapping.path)).parts[:2])
+    place = "/".join(filter(None, (number, value(mapping.repository), value(mapping.path))))
+    return SourceFile(
+        path=place,
+        text=value(mapping.code),
+        language=language,
+        cluster=repository or place,
+        repository=repository or place,
+        licence=value(mapping.licence),
+        unit=mapping.unit,
+        name=value(mapping.name),
+        split=SPLIT_OF.get(value(mapping.split).casefold(), ""),
+    )
+
+
+def _load(corpus: str, request: _Request) -> dict[str, Any]:
+    """Splits by name. `datasets` is imported here alone: it takes a second and no other source needs it."""
+    import datasets
+
+    folder = Path(request.name)
+    try:
+        if (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file():
+            loaded = datasets.load_from_disk(request.name)
+            if request.split is not None and isinstance(loaded, datasets.DatasetDict):
+                loaded = loaded[request.split]
+        else:
+            loaded = datasets.load_dataset(
+                request.name,
+                request.config,
+                split=request.split,
+                revision=request.revision,
+                streaming=request.streaming,
+            )
+    except Exception as error:
+        # The library raises its own, the hub client's, pyarrow's and the network's errors alike.
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise InputError(f"corpus {corpus!r} cannot be loaded: {reason}") from error
+    if isinstance(loaded, dict):
+        return {str(split): rows for split, rows in loaded.items()}
+    return {request.split or "all": loaded}
+
+
+source = Hub()

@@ -1,0 +1,146 @@
+"""A table of texts with labels of one's own: CSV, JSON lines or Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sonde.corpora.engine.corpus import Given, Intake, SourceFile, Tag
+from sonde.corpora.engine.decode import is_usable
+from sonde.corpora.engine.tables import named_file, open_table
+from sonde.corpora.engine.user_labels import LabelColumns, TableQuery
+from sonde.languages import LANGUAGES
+
+if TYPE_CHECKING:
+    from sonde.corpora.engine.user_labels import LabelledTable, LabelledText, OwnClass, PlaceLabel
+
+_TASKS = {"text": "labelled", "span": "labelled_spans", "pair": "labelled_pairs"}
+"""The task that takes the labels, by what a row labels."""
+
+
+_BETWEEN = "\n\n"
+"""Stands between the two texts of a pair."""
+
+
+_TEXT = "text"
+
+
+_TRIED = 50
+
+
+class OwnTable:
+    """`labelled:FILE[?text=code&label=y&split=s&group=repo&id=i&language=l&text_b=b&start=s&end=e&kind=k]`.
+
+    One row a labelled text; the query says which column is what. Without it these are ``code`` and
+    ``label`` and, where the file has them, ``split``, ``group``, ``id`` and ``language``; an empty name
+    (``split=``) leaves one out. With ``start`` and ``end`` (characters of the text, end exclusive) the label
+    is that of a span, with ``text_b`` that of two texts, which are read one behind the other.
+
+    Labels are classes, or numbers where all of them are and there are more than ten different ones
+    (``kind=classes`` or ``kind=numbers`` settles it). Numbers have a class by quartile beside themselves.
+    The language is a column, the name of one (``language=java``), or the one that most texts parse in.
+
+    Rows that cannot be used are left out and counted by reason; a class of fewer than five rows as well.
+    """
+
+    def tasks(self, argument: str) -> tuple[str, ...]:
+        """The one task that takes the labels; the head of the file is read for it.
+
+        Raises:
+            UsageError: The query is none.
+            InputError: There is no such file, or it lacks a column.
+        """
+        _, columns = _opened(argument)
+        return (_TASKS[columns.about],)
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield one single-function file a text, in the order of the first rows; its path is ``name#id``.
+
+        Raises:
+            UsageError: The query is none, or the file of another kind.
+            InputError: The file cannot be read, lacks a column, or holds no label that could be learned.
+        """
+        # Imported here, so that a list of corpora waits for no table library.
+        from sonde.corpora.engine.user_labels import LabelledTable, own_classes
+
+        path, columns = _opened(argument)
+        corpus = f"labelled:{argument}"
+        table = LabelledTable(lambda: open_table(path, corpus), columns, corpus, intake)
+        classes = own_classes(table.labels["label"], columns.kind, corpus)
+        constant = _language(table, columns, languages) if not columns.language else ""
+        known = {name.casefold(): name for name in LANGUAGES.names()}
+        for text in table.texts():
+            name = f"{path.name}#{text.identifier}"
+            language = constant or known.get(text.language.casefold())
+            if language is None or (languages and language not in languages):
+                intake.note("another language", name)
+                continue
+            labels = [(one, own) for one in text.labels if (own := classes.of(one.label))]
+            if len(labels) < len(text.labels):
+                intake.note("class of fewer than 5 rows", name)
+            file = _file(text, name, language, labels, columns.about)
+            if file.given and is_usable(file.text, name, intake):
+                yield file
+
+
+def _opened(argument: str) -> tuple[Path, LabelColumns]:
+    """The file and its columns."""
+    location, _, query = argument.partition("?")
+    corpus, wanted = f"labelled:{argument}", TableQuery.of(argument, query)
+    path = named_file("labelled", argument, location)
+    return path, wanted.columns(open_table(path, corpus).columns, corpus, LANGUAGES.names())
+
+
+def _file(
+    text: LabelledText, name: str, language: str, labels: Sequence[tuple[PlaceLabel, OwnClass]], about: str
+) -> SourceFile:
+    whole = text.text + _BETWEEN + text.other if about == "pair" else text.text
+    other = (len(text.text) + len(_BETWEEN), len(whole)) if about == "pair" else (-1, -1)
+    given = tuple(
+        Given(
+            _TASKS[about],
+            own.name,
+            one.start,
+            one.end,
+            *other,
+            split=text.split,
+            value=own.value,
+            group=text.group,
+        )
+        for one, own in labels
+    )
+    return SourceFile(
+        path=name,
+        text=whole,
+        language=language,
+        cluster=text.group or name,
+        repository=text.group or name,
+        unit="function",
+        identifier=text.identifier,
+        # Several labels of one subword are joined by a bar.
+        tags=tuple(Tag(one.start, max(one.end, other[1]), one.label.replace("|", "/")) for one in given),
+        given=given,
+    )
+
+
+def _language(table: LabelledTable, columns: LabelColumns, languages: tuple[str, ...]) -> str:
+    """The language of texts that do not say theirs."""
+    if columns.every_language or len(languages) == 1:
+        return columns.every_language or languages[0]
+    count = table.count
+    tried = [text.text for text in islice(table.texts(), 0, None, max(1, count // _TRIED))]
+    worth = {name: _parsed(tried, name) for name in LANGUAGES.names() if name != _TEXT}
+    best = max(worth, key=lambda name: worth[name])
+    return best if 2 * worth[best][0] >= len(tried) else _TEXT
+
+
+def _parsed(texts: Sequence[str], name: str) -> tuple[int, int]:
+    """How many texts parse in a language, and how many of them hold a function."""
+    language = LANGUAGES.load(name)
+    whole = [text for text in texts if not language.parse(text).has_error]
+    return len(whole), sum(bool(language.functions(text)) for text in whole)
+
+
+source = OwnTable()

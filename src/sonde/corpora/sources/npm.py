@@ -1,0 +1,134 @@
+"""A release of a JavaScript package, read from its tarball without installing it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+from urllib.parse import quote, urljoin
+
+from sonde.base.errors import InputError
+from sonde.base.files import expand_home
+from sonde.corpora.engine.corpus import Intake, utc_day
+from sonde.corpora.engine.decode import read_document
+from sonde.corpora.engine.releases import Archive, Member, ReleaseSource, fetch, get, read_described
+from sonde.corpora.engine.walk import BUILT, GENERATED_PATH, is_written
+
+_PUBLIC = "https://registry.npmjs.org"
+
+
+_NOT_SAID = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+class Npm(ReleaseSource):
+    """`npm:NAME@VERSION`, or `npm:@SCOPE/NAME@VERSION`: cluster and repository are the package.
+
+    The tarball is fetched as a file from the registry that npm is set up with (``npm_config_registry``, else
+    ``~/.npmrc``, a scope's own included), so no script runs. Its leading folder, ``package/``, is left off
+    the paths. Left out and counted are packages inside it, and what was not written: what
+    `sonde.corpora.engine.walk` says, folders of builds and files called minified.
+    """
+
+    scheme = "npm"
+    release = re.compile(
+        r"((?:@[A-Za-z0-9~-][A-Za-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*)@([0-9][0-9A-Za-z.+-]*)"
+    )
+    form = "NAME@VERSION"
+    example = "express@4.19.2"
+    setting = "npm's registry"
+
+    def bring(self, name: str, version: str, folder: Path) -> None:
+        """Fetch the tarball as the registry lists it.
+
+        Raises:
+            InputError: See `ReleaseSource.bring`; or the registry promises no SHA-512 of it.
+        """
+        corpus = f"corpus 'npm:{name}@{version}'"
+        told = self._told(name)
+        try:
+            listed = told["versions"][version]["dist"]
+            address = urljoin(_page_of(name), listed["tarball"])
+        except _NOT_SAID:
+            raise InputError(f"{corpus}: no such release; `npm view {name} versions` lists them") from None
+        try:
+            (digest,) = (one[7:] for one in listed["integrity"].split() if one.startswith("sha512-"))
+            promised = base64.b64decode(digest, validate=True)
+        except _NOT_SAID:
+            promised = b""
+        if len(promised) != hashlib.sha512().digest_size:
+            raise InputError(f"{corpus}: the registry promises no sha512 to check it by")
+        archive = f"{name.rpartition('/')[2]}-{version}.tgz"
+        fetch(Archive(archive, address, self.setting, promised.hex(), "sha512"), folder)
+
+    def upload_day(self, name: str, version: str) -> str:
+        """The day of a release by the registry's ``time``; empty where it does not say."""
+        try:
+            return utc_day(self._told(name)["time"][version])
+        except _NOT_SAID:
+            return ""
+
+    def licence(self, archive: Path) -> str:
+        """The licence that ``package.json`` names, in the forms it had before there were expressions too."""
+        try:
+            told = json.loads(read_described(archive, ("package.json",)))
+            given = told.get("license") or told.get("licenses")
+        except _NOT_SAID:
+            return ""
+        listed = cast("list[Any]", given) if isinstance(given, list) else [given]
+        named = [cast("dict[str, Any]", one).get("type") if isinstance(one, dict) else one for one in listed]
+        return " OR ".join(one for one in named if isinstance(one, str))
+
+    def members(self, archive: Path, table: dict[str, str], intake: Intake) -> Iterator[Member]:
+        """The source files that somebody wrote for this package."""
+        for path, text, language in super().members(archive, table, intake):
+            path = path.partition("/")[2] or path
+            parts = PurePosixPath(path).parts
+            if not BUILT.isdisjoint(parts[:-1]):
+                intake.note(GENERATED_PATH, path)
+            elif is_written(path, text, intake):
+                yield path, text, language
+
+    def _told(self, name: str) -> Any:
+        """What the registry says of a package.
+
+        Raises:
+            InputError: It cannot be reached, or answers something else.
+        """
+        page = _page_of(name)
+        try:
+            return json.loads(get(page, self.setting))
+        except (ValueError, RecursionError):
+            raise InputError(f"{page} answers no JSON; check {self.setting}") from None
+
+
+def _page_of(name: str) -> str:
+    """Address of what the registry says of a package: a scope may have a registry of its own."""
+    own = _settings()
+    scoped = own.get(f"{name.partition('/')[0]}:registry") if "/" in name else None
+    registry = scoped or _variable("npm_config_registry") or own.get("registry") or _PUBLIC
+    return f"{registry.rstrip('/')}/{quote(name, safe='@')}"
+
+
+def _settings() -> dict[str, str]:
+    """Which registries the user's ``.npmrc`` names; the logins that it may hold are not kept."""
+    path = expand_home(_variable("npm_config_userconfig") or "~/.npmrc")
+    text = read_document(path, "npm").decode("utf-8", "replace") if path.is_file() else ""
+    lines = (line.partition("=") for line in text.splitlines() if not line.lstrip().startswith((";", "#")))
+    return {
+        key.strip(): os.path.expandvars(value.strip().strip("\"'"))
+        for key, _, value in lines
+        if key.strip().endswith("registry")
+    }
+
+
+def _variable(name: str) -> str:
+    """A variable of the environment, in whatever case: npm reads both."""
+    return next((value for key, value in os.environ.items() if value and key.lower() == name), "")
+
+
+source = Npm()

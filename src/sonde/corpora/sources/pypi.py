@@ -1,0 +1,216 @@
+"""A release of a distribution, read from its wheel or source archive without installing it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion, Version
+
+from sonde.base.errors import InputError
+from sonde.corpora.engine.corpus import utc_day
+from sonde.corpora.engine.releases import (
+    Archive,
+    ReleaseSource,
+    fetch,
+    get,
+    licence_of,
+    normalise,
+    read_metadata,
+)
+
+_PYPI = "https://pypi.org/simple"
+
+
+_AS_JSON = "application/vnd.pypi.simple.v1+json"
+
+
+_SUFFIXES = (".tar.gz", ".zip", ".tar.bz2")
+
+
+SETTING = "pip's index-url"
+"""What names the index."""
+
+
+class _Links(HTMLParser):
+    """Addresses of a page, as they are written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep the address of a link."""
+        if tag == "a":
+            self.found += [value for key, value in attrs if key == "href" and value]
+
+
+def pip_setting(name: str) -> str:
+    """A setting of pip, such as ``index-url``: from the environment, else from pip's own configuration."""
+    value = os.environ.get(f"PIP_{name.upper().replace('-', '_')}")
+    if value is not None:
+        return value
+    command = [sys.executable, "-P", "-m", "pip", "config", "get", f"global.{name}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def find_source(name: str, version: str) -> Archive | None:
+    """The source distribution of a release, in pip's folders first and then in its index; None without one.
+
+    Args:
+        name: Normalised name.
+        version: The version as it is in the file's name.
+
+    Raises:
+        InputError: The index cannot be reached.
+    """
+    for location in pip_setting("find-links").split():
+        folder = Path(urlsplit(location).path if location.startswith("file:") else location)
+        if folder.is_dir():
+            for file in sorted(folder.iterdir()):
+                if _is_source_of(file.name, name, version):
+                    return Archive(file.name, str(file), SETTING)
+    if _without_index():
+        return None
+    page = _page_of(name)
+    links = _Links()
+    links.feed(get(page, SETTING).decode("utf-8", "replace"))
+    for link in links.found:
+        address, fragment = urldefrag(urljoin(page, link))
+        file_name = unquote(urlsplit(address).path.rpartition("/")[2])
+        if _is_source_of(file_name, name, version):
+            digest = fragment.removeprefix("sha256=") if "sha256=" in fragment else ""
+            return Archive(file_name, address, SETTING, digest)
+    return None
+
+
+def upload_day(name: str, version: str) -> str:
+    """The day on which the first file of a release came to the index (PEP 700), in UTC.
+
+    Args:
+        name: Normalised name.
+        version: The version.
+
+    Returns:
+        Empty where no index is to be asked, or it does not say.
+
+    Raises:
+        InputError: The index cannot be reached.
+    """
+    if _without_index():
+        return ""
+    try:
+        told = json.loads(get(_page_of(name), SETTING, accept=_AS_JSON))
+        times = [file["upload-time"] for file in told["files"] if _is_of(file["filename"], version)]
+        return min(map(utc_day, times))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        # Another form of page, or a release without times or files.
+        return ""
+
+
+def _is_of(file_name: str, version: str) -> bool:
+    """Whether a file of a distribution's page is of one release."""
+    parse = parse_wheel_filename if file_name.endswith(".whl") else parse_sdist_filename
+    try:
+        return parse(file_name)[1] == Version(version)
+    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion):
+        return False
+
+
+def _without_index() -> bool:
+    return pip_setting("no-index").lower() in ("1", "true", "yes", "on")
+
+
+def _page_of(name: str) -> str:
+    """Address of a distribution's page in the index that pip would ask."""
+    return f"{(pip_setting('index-url') or _PYPI).rstrip('/')}/{name}/"
+
+
+def _is_source_of(file_name: str, name: str, version: str) -> bool:
+    for suffix in _SUFFIXES:
+        stem = file_name.removesuffix(suffix)
+        if stem != file_name:
+            head, _, tail = stem.rpartition("-")
+            return normalise(head) == name and tail == version
+    return False
+
+
+_MAX_SECONDS = 600
+
+
+class PyPI(ReleaseSource):
+    """`pypi:NAME==VERSION`: cluster and repository are the distribution, by its normalised name.
+
+    The wheel is preferred and fetched by pip, from the index or folders that pip is set up with. Without a
+    wheel for this machine the source archive is fetched as a file: pip would run its build.
+    """
+
+    scheme = "pypi"
+    release = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9.!+_-]*)")
+    form = "NAME==VERSION"
+    example = "attrs==25.3.0"
+    setting = SETTING
+
+    def normalise(self, name: str) -> str:
+        """See `sonde.corpora.engine.releases.normalise`."""
+        return normalise(name)
+
+    def bring(self, name: str, version: str, folder: Path) -> None:
+        """Have pip put the wheel into a folder, else fetch the source archive.
+
+        Raises:
+            InputError: See `ReleaseSource.bring`.
+        """
+        trouble = _download_wheel(name, version, folder)
+        if not list(folder.glob("*.whl")):
+            archive = find_source(name, version)
+            if archive is None:
+                raise InputError(f"corpus 'pypi:{name}=={version}': no such release; pip says: {trouble}")
+            fetch(archive, folder)
+
+    def upload_day(self, name: str, version: str) -> str:
+        """See `sonde.corpora.sources.pypi.upload_day`."""
+        return upload_day(name, version)
+
+    def licence(self, archive: Path) -> str:
+        """The licence that the core metadata name."""
+        return licence_of(read_metadata(archive))
+
+
+def _download_wheel(name: str, version: str, folder: Path) -> str:
+    """Have pip put the wheel into a folder; what pip says where it has none for this machine."""
+    options = ("--no-deps", "--only-binary=:all:", "--no-input", "--quiet", "--disable-pip-version-check")
+    # -P: a file pip.py in the folder that this is called in is not taken for pip.
+    command = [sys.executable, "-P", "-m", "pip", "download", *options]
+    command += ["--retries", "1", "--dest", str(folder)]
+    try:
+        done = subprocess.run(
+            [*command, f"{name}=={version}"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            check=False,
+            timeout=_MAX_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return f"pip is not done after {_MAX_SECONDS} seconds"
+    said = [line for line in done.stderr.splitlines() if line.strip()]
+    errors = [line for line in said if line.startswith("ERROR")]
+    return (errors or said or [""])[-1].removeprefix("ERROR:").strip()
+
+
+source = PyPI()

@@ -1,0 +1,1 @@
+"""What every language shares: grammars, trees, tokens, definitions, metrics, relations, edits."""

@@ -1,0 +1,439 @@
+"""Syntactic relations between the words of a program: what a language has to answer about them.
+
+A relation joins a head word to a dependent, a run of words: in ``If:if->test`` the word ``if`` to those of
+the condition ("Benchmarking Language Models for Code Syntax Understanding", section 2 and table 8). Words are
+the tokens that the paper counts in, blank ones included, so that an edge is three numbers; their characters
+lead back to the text.
+
+The name of a relation says what it joins: construct, part that holds the head, part that is the dependent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.outside import check_published
+from sonde.languages.engine.components import ADDED, facet_of, has_facet
+from sonde.languages.engine.tokens import Leaf
+from sonde.languages.engine.treesitter import TreeSitterLanguage
+
+MODES = ("corrected", "paper")
+
+
+CHILDREN = "children:parent->child"
+"""From what a node begins with to each node directly under it."""
+
+
+class Edge(NamedTuple):
+    """One relation between words; all numbers are indices of words, the last one included.
+
+    Attributes:
+        relation: One of the language's ``relation_types``.
+        head: The head word.
+        first: First word of the dependent.
+        last: Last word of the dependent, at least ``first``.
+    """
+
+    relation: str
+    head: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delimiters:
+    """What becomes of words that only end a line or a statement; the paper's ablations (section 4.2).
+
+    Attributes:
+        newlines: A dependent that stands directly before a newline has it as its last word.
+        semicolons: A dependent may end in ``;``, as the statements of some languages do.
+        masked: Newlines and semicolons that no dependent can end in by the two choices above are not
+            candidates either: what the paper says, and its code does not do.
+    """
+
+    newlines: bool = False
+    semicolons: bool = True
+    masked: bool = False
+
+
+AS_PUBLISHED = Delimiters()
+"""The main results: no newlines, semicolons, and every word a candidate."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Words:
+    """The words of a text in its order, as columns.
+
+    Attributes:
+        surface: The words. A word may be empty (the end of a block or of the text), or blank (an indent, a
+            newline).
+        start: First character.
+        end: One past the last character; ``start`` for an empty word.
+        candidate: Whether a head may be said to point to the word. Empty words are candidates in the mode
+            ``paper`` alone, no model sees them.
+    """
+
+    surface: tuple[str, ...]
+    start: Int[np.ndarray, " word"]
+    end: Int[np.ndarray, " word"]
+    candidate: Bool[np.ndarray, " word"]
+
+    def __len__(self) -> int:
+        return len(self.surface)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Related:
+    """The words of a text and the edges between them.
+
+    Attributes:
+        words: The words; none where the text has no words in this language.
+        edges: The edges; in the mode ``paper`` those of a relation in the published labeller's order.
+        problem: Why nothing is labelled, in words that can be counted by; empty where all is well.
+    """
+
+    words: Words
+    edges: tuple[Edge, ...] = field(default=())
+    problem: str = ""
+
+
+@runtime_checkable
+class Relations(Protocol):
+    """The facet ``relations`` of a language."""
+
+    @property
+    def relation_types(self) -> tuple[str, ...]:
+        """Every relation that the language has, as ``Construct:head->dependent``."""
+        ...
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        """The relations over which the paper averages."""
+        ...
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """The language's keywords, which a baseline may look for after the head."""
+        ...
+
+    @property
+    def quirks(self) -> Mapping[str, str]:
+        """Named quirks ``codesyntax.*`` of this language's labels, all on in the mode ``paper``."""
+        ...
+
+    def words(
+        self,
+        text: str,
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+        delimiters: Delimiters = AS_PUBLISHED,
+    ) -> Words:
+        """The words of a text, those that `relate` counts in; none where there is no way to tell words."""
+        ...
+
+    def relate(
+        self,
+        text: str,
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+        delimiters: Delimiters = AS_PUBLISHED,
+    ) -> Related:
+        """The words of a text and the relations between them.
+
+        A text that does not parse has a ``problem`` and no edges; nothing is raised.
+
+        Args:
+            text: A function, or any other piece that the language's grammar takes.
+            mode: ``"corrected"``, or ``"paper"`` for the edges of the authors' labeller.
+            quirks: Quirks that are on besides those of the mode.
+            delimiters: What becomes of newlines and semicolons.
+
+        Raises:
+            UnknownNameError: A quirk that this language does not have.
+            UsageError: A mode that does not exist.
+        """
+        ...
+
+
+@runtime_checkable
+class EdgeLabeller(Protocol):
+    """The facet ``edges`` of a language: words and relations as they are meant.
+
+    Which of the words are candidates, `RelationsOf` says.
+    """
+
+    def words(self, text: str, delimiters: Delimiters) -> Words:
+        """The words of a text."""
+        ...
+
+    def relate(self, text: str, delimiters: Delimiters) -> Related:
+        """The words of a text and the relations between them."""
+        ...
+
+
+@runtime_checkable
+class PublishedLabeller(Protocol):
+    """The facet ``published_edges``: words and relations as a paper's own labeller has them."""
+
+    @property
+    def quirks(self) -> Mapping[str, str]:
+        """What the labeller does besides, by name."""
+        ...
+
+    def words(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Words:
+        """The words of a text with some quirks on."""
+        ...
+
+    def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Related:
+        """The words of a text and the relations between them with some quirks on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RelationTable:
+    """What `relations.toml` says in every language.
+
+    Attributes:
+        relations: Every type of relation.
+        averaged: Those that the paper's averages are over.
+        keywords: What the keyword baseline looks for.
+    """
+
+    relations: tuple[str, ...]
+    averaged: tuple[str, ...]
+    keywords: tuple[str, ...]
+
+
+def relation_table(language: TreeSitterLanguage) -> RelationTable:
+    """Read a language's `relations.toml`."""
+    raw = language.table("relations")
+    left_out = frozenset(raw.get("not_averaged", ()))
+    relations = tuple(raw["relations"])
+    return RelationTable(
+        relations,
+        averaged=tuple(name for name in relations if name not in left_out),
+        keywords=tuple(raw["keywords"]),
+    )
+
+
+class RelationsOf:
+    """The `Relations` of a language: its own edges, and those published where quirks are on.
+
+    Args:
+        language: The language.
+    """
+
+    def __init__(self, language: TreeSitterLanguage) -> None:
+        table = relation_table(language)
+        self.relation_types = table.relations
+        self.averaged = table.averaged
+        self.keywords = table.keywords
+        self._edges = facet_of(language.name, "edges", EdgeLabeller)
+        known = has_facet(language.name, "published_edges")
+        self._published = facet_of(language.name, "published_edges", PublishedLabeller) if known else None
+        self.quirks: Mapping[str, str] = {} if self._published is None else self._published.quirks
+
+    def words(
+        self,
+        text: str,
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+        delimiters: Delimiters = AS_PUBLISHED,
+    ) -> Words:
+        """The words of a text, see `Relations.words`."""
+        on = self._on(mode, quirks)
+        if self._published is None or not on:
+            found = self._edges.words(text, delimiters)
+        else:
+            found = self._published.words(text, delimiters, on)
+        return _candidates(found, mode, delimiters)
+
+    def relate(
+        self,
+        text: str,
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+        delimiters: Delimiters = AS_PUBLISHED,
+    ) -> Related:
+        """The words of a text and the edges between them, see `Relations.relate`."""
+        on = self._on(mode, quirks)
+        if self._published is None or not on:
+            found = self._edges.relate(text, delimiters)
+        else:
+            found = self._published.relate(text, delimiters, on)
+        return replace(found, words=_candidates(found.words, mode, delimiters))
+
+    def _on(self, mode: str, quirks: Set[str]) -> frozenset[str]:
+        if mode == "paper":
+            check_published(ADDED)
+        return quirks_on(mode, quirks, self.quirks)
+
+
+def quirks_on(mode: str, quirks: Set[str], known: Mapping[str, str]) -> frozenset[str]:
+    """The quirks that are on: those asked for, and in the mode ``paper`` all that the language knows.
+
+    Quirks of other languages and of the scoring are the caller's to leave out.
+
+    Raises:
+        UnknownNameError: A quirk that does not exist.
+        UsageError: A mode that does not exist.
+    """
+    if mode not in MODES:
+        raise UsageError(f"mode {mode!r} of syntax relations; known: {', '.join(MODES)}")
+    for quirk in sorted(quirks - known.keys()):
+        raise UnknownNameError("quirk", quirk, known)
+    return frozenset(quirks) | (frozenset(known) if mode == "paper" else frozenset())
+
+
+LONE_RETURN = "carriage return without a newline"
+"""It ends a line to some parsers and to no tokenizer, so that words and nodes part ways."""
+
+
+def lone_returns(text: str) -> bool:
+    """Whether a text has such a carriage return."""
+    return text.count("\r") != text.count("\r\n")
+
+
+def plain_words(surface: Sequence[str], start: Sequence[int], end: Sequence[int]) -> Words:
+    """Words, all of them candidates."""
+    starts, ends = np.array(start, np.int32), np.array(end, np.int32)
+    return Words(tuple(surface), starts, ends, np.ones(len(starts), np.bool_))
+
+
+def _candidates(words: Words, mode: str, delimiters: Delimiters) -> Words:
+    """Words with the candidates among them, by the rule of `Words` and `Delimiters`.
+
+    Newlines are candidates unless masked; so are semicolons. Empty words are in the mode ``paper`` alone.
+    """
+    taken: set[str] = set()
+    if mode != "paper":
+        taken.add("")
+    if delimiters.masked and not delimiters.newlines:
+        taken.update(("\n", "\r\n"))
+    if delimiters.masked and not delimiters.semicolons:
+        taken.add(";")
+    return replace(words, candidate=np.array([word not in taken for word in words.surface], np.bool_))
+
+
+def facet(language: TreeSitterLanguage) -> RelationsOf:
+    """The facet ``relations`` of every language whose folder has the table."""
+    return RelationsOf(language)
+
+
+OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
+
+
+Word = tuple[str, int, int]
+"""A word with its first character and one past its last."""
+
+
+def single(listed: Sequence[Leaf], several: frozenset[str]) -> Sequence[Leaf]:
+    """The tokens, those that are several words (``several`` in `relations.toml`) a character each."""
+    if not several or several.isdisjoint(leaf.text for leaf in listed):
+        return listed
+    found: list[Leaf] = []
+    for leaf in listed:
+        if leaf.text not in several:
+            found.append(leaf)
+        else:
+            signs = enumerate(leaf.text, leaf.start)
+            found += (leaf._replace(start=at, end=at + 1, text=sign) for at, sign in signs)
+    return found
+
+
+def plain(listed: Sequence[Leaf]) -> list[Word]:
+    """The tokens alone."""
+    return [(text, start, end) for _, _, start, end, text in listed]
+
+
+def with_newlines(text: str, listed: Sequence[Leaf]) -> list[Word]:
+    r"""The tokens with one ``\n`` for each line that ends between two of them, those in comments included."""
+    found: list[Word] = []
+    before = len(text)
+    for leaf in listed:
+        found += (("\n", at, at + 1) for at in _line_ends(text, before, leaf.start))
+        found.append((leaf.text, leaf.start, leaf.end))
+        before = leaf.end
+    return found
+
+
+def with_layout(text: str, listed: Sequence[Leaf]) -> list[Word]:
+    """The tokens, comments among them, with the layout between them.
+
+    Args:
+        text: The text.
+        listed: Its tokens and comments, a comment being what begins with ``#``.
+    """
+    found: list[Word] = []
+    indents = [0]
+    depth, fresh, before = 0, True, 0
+    for _, _, start, stop, word in listed:
+        if text.find("\n", before, start) >= 0:
+            for begin, end in _newlines(text, before, start):
+                found.append((text[begin:end], begin, end))
+                fresh = fresh or depth == 0
+        before = stop
+        if fresh and word[0] != "#":
+            fresh = False
+            found += _margin(text, start, indents)
+        found.append((word, start, stop))
+        if word in OPENING:
+            depth += 1
+        elif word in CLOSING:
+            depth -= 1
+    found += ((text[begin:end], begin, end) for begin, end in _newlines(text, before, len(text)))
+    last = text[text.rfind("\n") + 1 :].strip(" \f\t")
+    # `tokenize` takes a last line of a string that looks like a comment for one.
+    commented = bool(last) and last[0] == "#" and listed[-1].text[0] != "#"
+    unended = bool(last) and last[-1] != "\r" and not commented
+    return found + [("", len(text), len(text))] * (unended + len(indents))
+
+
+def is_layout(word: str, *, comments: bool) -> bool:
+    """Whether a word is no code: empty, an indent, a newline, or a comment where they are words."""
+    return not word or word.isspace() or (comments and word[0] == "#")
+
+
+def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
+    at = text.find("\n", start, end)
+    while at >= 0:
+        yield at
+        at = text.find("\n", at + 1, end)
+
+
+def _newlines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Where lines end between two tokens, but for those that a backslash continues."""
+    for at in _line_ends(text, start, end):
+        begin = at - 1 if at > start and text[at - 1] == "\r" else at
+        if begin == start or text[begin - 1] != "\\":
+            yield begin, at + 1
+
+
+def _margin(text: str, start: int, indents: list[int]) -> Iterator[Word]:
+    """The words that a line begins with: one for a block that it opens, empty ones for those it closes."""
+    margin = text[text.rfind("\n", 0, start) + 1 : start]
+    column = _column(margin)
+    if column > indents[-1]:
+        indents.append(column)
+        yield margin, start - len(margin), start
+    while column < indents[-1]:
+        indents.pop()
+        yield "", start, start
+
+
+def _column(margin: str) -> int:
+    """The column that a line begins in: tabs go to the next multiple of eight, form feeds back to zero."""
+    column = 0
+    for character in margin:
+        column = {" ": column + 1, "\t": (column // 8 + 1) * 8}.get(character, 0)
+    return column

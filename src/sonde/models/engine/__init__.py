@@ -1,0 +1,1 @@
+"""What every model shares: finding, checking and loading checkpoints."""

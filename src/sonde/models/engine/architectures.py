@@ -1,0 +1,440 @@
+"""The three kinds of language model; a family file fills in what sets its architecture apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sonde.base.errors import CaptureError, InputError
+from sonde.models.engine import config_values
+from sonde.models.engine.family import Capabilities, Gap, Infill, ModelSpec, SpecialTokens
+from sonde.models.engine.weights import read_weights
+
+_SIGNS: tuple[tuple[str, str, str | None], ...] = (
+    # StarCoder, StarCoder2, StableCode, Refact, Granite Code.
+    ("<fim_prefix>", "<fim_suffix>", "<fim_middle>"),
+    # SantaCoder.
+    ("<fim-prefix>", "<fim-suffix>", "<fim-middle>"),
+    # Qwen2.5-Coder, CodeGemma.
+    ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
+    # DeepSeek-Coder: begin, hole, end.
+    ("<\uff5cfim\u2581begin\uff5c>", "<\uff5cfim\u2581hole\uff5c>", "<\uff5cfim\u2581end\uff5c>"),
+    # Code Llama.
+    ("\u2581<PRE>", "\u2581<SUF>", "\u2581<MID>"),
+    # Codestral, which is shown what follows the gap first and writes right behind what precedes it.
+    ("[PREFIX]", "[SUFFIX]", None),
+)
+"""What stands before the text that precedes a gap, before what follows it, and before what is written."""
+
+
+def infill_of(tokenizer: Any, vocab: int) -> Infill | None:
+    """The tokens of a tokenizer by which a decoder is asked to fill in; None where it has none.
+
+    Args:
+        tokenizer: A tokenizer of transformers.
+        vocab: Ids that the model has an embedding for.
+    """
+    for names in _SIGNS:
+        before, behind, write = (None if name is None else _id(tokenizer, name, vocab) for name in names)
+        if before is not None and behind is not None and (write is not None or names[2] is None):
+            return Infill(before=before, behind=behind, write=write, reversed=names[2] is None)
+    return None
+
+
+def _id(tokenizer: Any, name: str, vocab: int) -> int | None:
+    """The id of a token; None for one that the tokenizer or the model does not have."""
+    found = tokenizer.convert_tokens_to_ids(name)
+    known = isinstance(found, int) and found < vocab and tokenizer.convert_ids_to_tokens(found) == name
+    return found if known else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleNames:
+    """Names of one side's parts, below the body; of several names the first that the model has counts.
+
+    Attributes:
+        layers: The list of layers.
+        heads: In a layer, the projection that mixes what its heads give; its input is one slice a head.
+        cross: The same of attention to the other side, in the same layers.
+        final: What gives the last states behind all layers, a norm; where there is none, the last layer does.
+        count: Fields of the configuration that say how many query heads a layer has.
+    """
+
+    layers: tuple[str, ...]
+    heads: tuple[str, ...]
+    cross: tuple[str, ...] = ()
+    final: tuple[str, ...] = ()
+    count: tuple[str, ...] = ("num_attention_heads", "n_head", "num_heads")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ModelSide:
+    """One side of a loaded model.
+
+    Attributes:
+        layers: Its layers, in order.
+        heads: Output projections of their attention.
+        cross: Output projections of their attention to the other side; empty where there is none.
+        final: The module whose output the last states are, where that is not the last layer.
+        count: Query heads a layer.
+    """
+
+    layers: tuple[Any, ...]
+    heads: tuple[Any, ...]
+    cross: tuple[Any, ...]
+    final: Any | None
+    count: int
+
+
+Sites = Mapping[str, ModelSide]
+"""The sides of a model: ``"encoder"``, ``"decoder"``."""
+
+
+def find(body: Any, places: Mapping[str, ModuleNames], model: Any) -> Sites:
+    """The modules that places name.
+
+    Args:
+        body: What their names begin at.
+        places: Of each side.
+        model: The whole, for its configuration.
+
+    Raises:
+        CaptureError: The model has no such modules.
+    """
+    return {side: _side(body, one, model) for side, one in places.items()}
+
+
+def _side(body: Any, places: ModuleNames, model: Any) -> ModelSide:
+    layers = _first(body, places.layers)
+    if layers is None or not len(layers):
+        raise _unknown(model, "layers")
+    heads = tuple(_first(layer, places.heads) for layer in layers)
+    cross = tuple(_first(layer, places.cross) for layer in layers) if places.cross else ()
+    return ModelSide(
+        layers=tuple(layers),
+        heads=heads,
+        cross=cross,
+        final=_first(body, places.final),
+        count=config_values.number(config_values.text_config(model.config), *places.count),
+    )
+
+
+def _first(module: Any, names: tuple[str, ...]) -> Any | None:
+    """The first of several parts that a module has."""
+    for name in names:
+        at = module
+        for part in name.split("."):
+            at = getattr(at, part, None)
+            if at is None:
+                break
+        else:
+            return at
+    return None
+
+
+def _unknown(model: Any, what: str) -> CaptureError:
+    return CaptureError(
+        f"model class {type(model).__name__}: its family does not say where its {what} are, so nothing can "
+        "be changed in it; read it as it is"
+    )
+
+
+_DECODER = ModuleNames(
+    layers=("layers", "h", "decoder.layers", "blocks"),
+    heads=(
+        *("self_attn.o_proj", "self_attn.out_proj", "self_attn.dense", "attn.c_proj", "attn.out_proj"),
+        *("attn.attention.out_proj", "attention.dense", "self_attention.dense", "attention.o_proj"),
+    ),
+    final=(
+        *("norm", "ln_f", "final_layernorm", "final_layer_norm", "norm_f"),
+        *("decoder.final_layer_norm", "decoder.layer_norm"),
+    ),
+)
+"""Decoders as transformers builds them."""
+
+
+_ENCODER = ModuleNames(
+    layers=("encoder.layer", "layers", "transformer.layer"),
+    heads=("attention.output.dense", "attn.Wo", "attention.out_lin"),
+    final=("final_norm",),
+)
+"""Encoders as transformers builds them."""
+
+
+_BART = {
+    "encoder": ModuleNames(
+        layers=("encoder.layers",),
+        heads=("self_attn.out_proj",),
+        final=("encoder.layer_norm",),
+        count=("encoder_attention_heads",),
+    ),
+    "decoder": ModuleNames(
+        layers=("decoder.layers",),
+        heads=("self_attn.out_proj",),
+        cross=("encoder_attn.out_proj",),
+        final=("decoder.layer_norm",),
+        count=("decoder_attention_heads",),
+    ),
+}
+
+
+def _width(config: Any) -> int:
+    return config_values.number(config, "hidden_size", "n_embd", "d_model")
+
+
+def _pad(tokenizer: Any, vocab: int) -> int:
+    for candidate in (tokenizer.pad_token_id, tokenizer.eos_token_id):
+        if candidate is not None and candidate < vocab:
+            return int(candidate)
+    return 0
+
+
+def _template(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Ids that the tokenizer puts before and after a text, read off its own post-processing."""
+    ids = tokenizer("a")["input_ids"]
+    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+    before = next((at for at in range(len(ids)) if ids[at : at + len(bare)] == bare), 0)
+    return tuple(ids[:before]), tuple(ids[before + len(bare) :])
+
+
+def _saved_as_decoder(config: Any) -> bool:
+    saved = config_values.architectures(config)
+    return any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in saved)
+
+
+def _one_sided(
+    kind: str,
+    config: Any,
+    model_class: Any,
+    context: Callable[[Any], int],
+    *,
+    masks: bool,
+    head: bool = True,
+) -> Capabilities:
+    """Capabilities of a model with a decoder or an encoder alone."""
+    text = config_values.text_config(config)
+    return Capabilities(
+        kind=kind,
+        layers=config_values.number(text, "num_hidden_layers", "n_layer", "num_layers"),
+        heads=config_values.number(text, "num_attention_heads", "n_head", "num_heads"),
+        d_model=_width(text),
+        vocab=config_values.number(text, "vocab_size"),
+        context=context(text),
+        attention=config_values.attention(model_class, text),
+        masks=masks,
+        head=head,
+    )
+
+
+def _by_prefix(model: Any) -> tuple[Any, Any]:
+    """The body, by the name that its class has for it, and the model's own way from its states to logits."""
+    from sonde.models.engine.lm_head import head_of
+
+    body = getattr(model, model.base_model_prefix, None)
+    if body is None:
+        raise InputError(
+            f"model class {type(model).__name__} has no body apart from its head; sonde cannot read it"
+        )
+    return body, head_of(model, model.base_model_prefix)
+
+
+def _like_bart(model: Any) -> tuple[Any, Any]:
+    """Body and head of a model whose encoder and decoder stand together in ``model``."""
+    from sonde.models.engine.lm_head import head_of
+
+    return model.model, head_of(model, "model", states="decoder_inputs_embeds")
+
+
+def _stem(model: Any) -> Any:
+    """What holds the encoder and the decoder of a model."""
+    held = getattr(model, model.base_model_prefix, None)
+    return model if held is None else held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderFamily:
+    """Models that read from left to right and predict the next subword.
+
+    Attributes:
+        model_types: Of transformers' configurations; None takes every causal model.
+        places: Where its layers and heads are.
+    """
+
+    model_types: frozenset[str] | None = None
+    places: ModuleNames = _DECODER
+
+    def matches(self, config: Any) -> bool:
+        """Whether this family takes a configuration."""
+        if self.model_types is not None:
+            return config.model_type in self.model_types
+        if "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {}):
+            return True
+        # The decoder of an encoder-decoder is a causal model only where it was saved as one.
+        whole = getattr(config, "is_encoder_decoder", False) and not _saved_as_decoder(config)
+        return not whole and self._class(config) is not None
+
+    def capabilities(self, config: Any) -> Capabilities:
+        """Capabilities by configuration alone."""
+        return _one_sided("decoder", config, self._class(config), config_values.context, masks=True)
+
+    def load(self, spec: ModelSpec, config: Any) -> Any:
+        """The model with its head."""
+        return read_weights("AutoModelForCausalLM", spec, config)
+
+    def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
+        """BOS where the tokenizer has one, else EOS in its place, else nothing; and how it fills in."""
+        vocab = config_values.number(config_values.text_config(config), "vocab_size")
+        tokens = ((source, getattr(tokenizer, f"{source}_token_id")) for source in ("bos", "eos"))
+        held = [(source, int(token)) for source, token in tokens if token is not None and token < vocab]
+        source, bos = held[0] if held else ("none", None)
+        return SpecialTokens(
+            bos=bos,
+            bos_source=source,
+            added=_template(tokenizer)[0],
+            pad=_pad(tokenizer, vocab),
+            infill=infill_of(tokenizer, vocab),
+        )
+
+    def body_and_head(self, model: Any) -> tuple[Any, Any]:
+        """The body, and the model's own way from its states to logits."""
+        return _by_prefix(model)
+
+    def sites(self, model: Any) -> Sites:
+        """Where it can be changed on its way."""
+        return find(_by_prefix(model)[0], {"decoder": self.places}, model)
+
+    def _class(self, config: Any) -> Any:
+        return config_values.model_class("MODEL_FOR_CAUSAL_LM_MAPPING", config)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderFamily:
+    """Models that see both sides; those with a masked head predict what stands under a mask.
+
+    Attributes:
+        model_types: Of transformers' configurations; None takes every masked model.
+        context: Positions by configuration, where it is not simply named there.
+        places: Where its layers and heads are.
+    """
+
+    model_types: frozenset[str] | None = None
+    context: Callable[[Any], int] = config_values.context
+    places: ModuleNames = _ENCODER
+
+    def matches(self, config: Any) -> bool:
+        """Whether this family takes a configuration."""
+        if getattr(config, "is_decoder", False) or getattr(config, "is_encoder_decoder", False):
+            return False
+        if self.model_types is not None:
+            return config.model_type in self.model_types
+        return not _saved_as_decoder(config) and self._class(config) is not None
+
+    def capabilities(self, config: Any) -> Capabilities:
+        """Capabilities by configuration alone; whether there is a head is told by the files, if at hand."""
+        saved = config_values.architectures(config)
+        head = not saved or config_values.names_language_model(saved)
+        return _one_sided("encoder", config, self._class(config), self.context, masks=True, head=head)
+
+    def load(self, spec: ModelSpec, config: Any) -> Any:
+        """The model with its masked head."""
+        return read_weights("AutoModelForMaskedLM", spec, config)
+
+    def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
+        """What the tokenizer puts around a text, and its mask."""
+        prefix, suffix = _template(tokenizer)
+        vocab = config_values.number(config_values.text_config(config), "vocab_size")
+        return SpecialTokens(
+            bos=None,
+            bos_source="none",
+            prefix=prefix,
+            suffix=suffix,
+            pad=_pad(tokenizer, vocab),
+            mask=tokenizer.mask_token_id,
+        )
+
+    def body_and_head(self, model: Any) -> tuple[Any, Any]:
+        """The body, and the model's own way from its states to logits."""
+        return _by_prefix(model)
+
+    def sites(self, model: Any) -> Sites:
+        """Where it can be changed on its way."""
+        return find(_by_prefix(model)[0], {"encoder": self.places}, model)
+
+    def _class(self, config: Any) -> Any:
+        return config_values.model_class("MODEL_FOR_MASKED_LM_MAPPING", config)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderDecoderFamily:
+    """Models with an encoder that sees both sides and a decoder that writes.
+
+    Attributes:
+        model_types: Of transformers' configurations.
+        separate: From a model to its body and head, where it is not built as BART is.
+        gap: From tokenizer, configuration, and the ids put before and after a text, to how a gap is filled;
+            None where the tokenizer has no sign for one, or pre-training left none.
+        places: Where its layers and heads are, of each side.
+    """
+
+    model_types: frozenset[str]
+    separate: Callable[[Any], tuple[Any, Any]] = _like_bart
+    gap: Callable[[Any, Any, tuple[int, ...], tuple[int, ...]], Gap | None]
+    places: Mapping[str, ModuleNames] = field(default_factory=lambda: _BART)
+
+    def matches(self, config: Any) -> bool:
+        """Whether this family takes a configuration."""
+        return config.model_type in self.model_types and bool(getattr(config, "is_encoder_decoder", True))
+
+    def capabilities(self, config: Any) -> Capabilities:
+        """Capabilities by configuration alone; layers of both sides are counted together.
+
+        Raises:
+            InputError: The decoder writes with a vocabulary of its own.
+        """
+        if not getattr(config, "share_encoder_decoder_embeddings", True):
+            raise InputError(
+                f"model {config.name_or_path!r}: its decoder has a vocabulary of its own, and sonde gives "
+                "both sides the same subwords"
+            )
+        encoder = config_values.number(config, "encoder_layers", "num_layers")
+        decoder = config_values.number(config, "decoder_layers", "num_decoder_layers", default=encoder)
+        return Capabilities(
+            kind="encoder-decoder",
+            layers=encoder + decoder,
+            heads=config_values.number(config, "encoder_attention_heads", "num_heads"),
+            d_model=_width(config),
+            vocab=config_values.number(config, "vocab_size"),
+            context=config_values.context(config),
+            attention=config_values.attention(
+                config_values.model_class("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", config), config
+            ),
+            masks=True,
+        )
+
+    def load(self, spec: ModelSpec, config: Any) -> Any:
+        """The model with its head."""
+        return read_weights("AutoModelForSeq2SeqLM", spec, config)
+
+    def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
+        """What the tokenizer puts around a text; the decoder starts from its configured id."""
+        prefix, suffix = _template(tokenizer)
+        vocab = config_values.number(config, "vocab_size")
+        start = getattr(config, "decoder_start_token_id", None)
+        return SpecialTokens(
+            bos=start,
+            bos_source="none" if start is None else "bos",
+            prefix=prefix,
+            suffix=suffix,
+            pad=_pad(tokenizer, vocab),
+            mask=tokenizer.mask_token_id,
+            gap=self.gap(tokenizer, config, prefix, suffix),
+        )
+
+    def body_and_head(self, model: Any) -> tuple[Any, Any]:
+        """The body, whose states are the decoder's, and the way from them to logits."""
+        return self.separate(model)
+
+    def sites(self, model: Any) -> Sites:
+        """Where it can be changed on its way."""
+        return find(_stem(model), self.places, model)

@@ -1,0 +1,125 @@
+"""Checkpoints that sonde knows by name: the bundled ones and published ones, each cell with its source."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from sonde.base.registry import Header
+from sonde.models.engine.files import read_header
+from sonde.models.engine.model_names import bundled_folder, bundled_names
+
+CELLS = ("parameters", "languages", "cut_off", "licence")
+
+
+MASKED_HEAD, ATTENTION_WEIGHTS = "masked head", "attention weights"
+"""What a published checkpoint may lack although models of its family have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sourced:
+    """What is known of a checkpoint, and who says so.
+
+    Attributes:
+        value: A number of parameters, an ISO month or day, or words.
+        source: The address of a page, or a section of one of the papers behind sonde.
+    """
+
+    value: int | str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint that sonde knows by name.
+
+    Attributes:
+        name: As ``-m`` takes it.
+        family: The file of this folder that reads it.
+        summary: One line.
+        lacks: Which of `MASKED_HEAD` and `ATTENTION_WEIGHTS` it has not.
+        cells: What a source says of it, by name (`CELLS`); what none says is left out.
+        papers: Where the papers behind sonde used it.
+        bundled: Whether it travels in the package.
+    """
+
+    name: str
+    family: str
+    summary: str
+    lacks: tuple[str, ...] = ()
+    cells: Mapping[str, Sourced] = field(default_factory=dict[str, Sourced])
+    papers: tuple[str, ...] = ()
+    bundled: bool = False
+
+    @property
+    def header(self) -> Header:
+        """Name, and family with the line."""
+        return Header(self.name, f"{self.family}: {self.summary}")
+
+    def data(self) -> dict[str, Any]:
+        """All that is known, as plain data; None in a cell that no source fills."""
+        return {
+            "name": self.name,
+            "summary": self.header.summary,
+            "family": self.family,
+            **{name: cell.value if (cell := self.cells.get(name)) else None for name in CELLS},
+            "papers": list(self.papers),
+            "sources": {name: cell.source for name, cell in self.cells.items()},
+        }
+
+
+@lru_cache(maxsize=1)
+def known_checkpoints() -> tuple[Checkpoint, ...]:
+    """The bundled models, then the catalogue."""
+    table = tomllib.loads((files("sonde.models") / "catalogue.toml").read_text(encoding="utf-8"))
+    published = [
+        Checkpoint(
+            name=name,
+            family=row["family"],
+            summary=row["summary"],
+            lacks=tuple(row.get("lacks", ())),
+            cells={one: Sourced(**row[one]) for one in CELLS if one in row},
+            papers=tuple(row.get("papers", ())),
+        )
+        for name, row in table.items()
+    ]
+    return (*map(_bundled, bundled_names()), *published)
+
+
+def known_models() -> tuple[Header, ...]:
+    """Names of all known checkpoints, each with its family and a line."""
+    return tuple(checkpoint.header for checkpoint in known_checkpoints())
+
+
+def size_text(parameters: int) -> str:
+    """A number of parameters as model cards write it.
+
+    >>> size_text(125_000_000), size_text(1_230_000_000), size_text(21_000_000_000)
+    ('125M', '1.23B', '21B')
+    """
+    scale, unit = (1e9, "B") if parameters >= 1e9 else (1e6, "M")
+    return f"{parameters / scale:.3g}{unit}"
+
+
+def _bundled(name: str) -> Checkpoint:
+    folder = bundled_folder(name)
+    assert folder is not None, name
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    weights = sorted(folder.glob("*.safetensors"))
+    size = sum(file.stat().st_size for file in weights)
+    layers, width = config.get("num_hidden_layers"), config.get("hidden_size")
+    tensors = [tensor for file in weights for tensor in read_header(file, name).values()]
+    parameters = sum(math.prod(tensor.shape) for tensor in tensors)
+    return Checkpoint(
+        name=name,
+        family=config["model_type"],
+        summary=f"bundled, {layers} x {width}, {size / 1e6:.0f} MB; needs no network",
+        cells={"parameters": Sourced(parameters, "counted in the bundled file")},
+        bundled=True,
+    )

@@ -1,0 +1,445 @@
+"""What is held against a checkpoint before anything is measured with it; each fault is one true line.
+
+Files and headers are looked at before a weight is read (`_files`, `_headers`); here are the configuration,
+the vocabulary, and the weights as they arrived.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from sonde.base.errors import InputError
+from sonde.base.files import FileStamp, file_stamps
+from sonde.base.terminal import quiet
+from sonde.models.engine import config_values
+from sonde.models.engine.config_values import architectures, check_sizes, names_language_model
+from sonde.models.engine.convert import safe_place
+from sonde.models.engine.family import Capabilities, Contents, ModelSpec, SpecialTokens
+from sonde.models.engine.files import (
+    JSON_LIMIT,
+    VOCABULARY_LIMIT,
+    check_size,
+    file_of,
+    read_header,
+    read_object,
+    revision_of,
+    small_files,
+)
+from sonde.models.engine.locate import locate
+from sonde.models.engine.quantise import saved_quantisation
+
+_PARTS = (
+    *(
+        "classifier",
+        "classification_head",
+        "pre_classifier",
+        "score",
+        "qa_outputs",
+        "qa_classifier",
+        "pooler",
+    ),
+    *("sequence_summary", "sop_classifier", "logits_proj", "discriminator_predictions", "v_head"),
+    *("vision_tower", "vision_model", "visual", "multi_modal_projector", "audio_tower", "embed_vision"),
+)
+"""Parts of a checkpoint with another purpose than reading or scoring a text."""
+
+
+_PARTS_OF_PARTS = (
+    ("cls", "seq_relationship"),
+    *(("head", "dense"), ("head", "norm")),
+    *(("dense", "weight"), ("dense", "bias")),
+)
+"""The same, where a part's own name may be that of a head that scores."""
+
+
+_ENCODER = ("encoder", "shared", "final_logits_bias")
+"""What a decoder that is read by itself leaves to the other side of its pair."""
+
+
+_COMPUTED = re.compile(
+    r"(^|\.)(rotary(_pos)?_emb\.inv_freq|position_ids|token_type_ids|num_batches_tracked"
+    r"|(attn|attention|self_attn)\.(bias|masked_bias|causal_mask|rotary_emb\.\w+))$"
+)
+"""Masks and angles that models compute by themselves, and files of earlier versions of transformers hold."""
+
+
+def unused_weights(model: Any, unexpected: Iterable[str]) -> list[str]:
+    """Return the weights that change what is measured, and that no part of a model takes.
+
+    Examples are biases that a configuration does not ask for, scales of quantised weights without their
+    configuration, tables of positions of a kind that transformers no longer has, and adapters.
+
+    Args:
+        model: The model that was read.
+        unexpected: Names of the weights that transformers has no place for.
+    """
+    body = getattr(model, model.base_model_prefix, model)
+    needless = _PARTS if hasattr(body, "encoder") else (*_PARTS, *_ENCODER)
+
+    def is_needless(name: str) -> bool:
+        parts = name.removeprefix(f"{model.base_model_prefix}.").split(".")
+        return bool(_COMPUTED.search(name)) or parts[0] in needless or tuple(parts[:2]) in _PARTS_OF_PARTS
+
+    return sorted(name for name in unexpected if not is_needless(name))
+
+
+_VOCABULARIES = (
+    *("tokenizer.json", "vocab.json", "vocab.txt", "merges.txt"),
+    *("spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "source.spm", "vocab.spm"),
+)
+"""Files that a tokenizer may be made from."""
+
+
+def check_config(spec: ModelSpec) -> None:
+    """Hold the files that transformers will parse to their bounds, and the configuration to its form.
+
+    Raises:
+        InputError: A file is too large, or the configuration is missing, damaged, of an unknown
+            type, or of sizes that no model has.
+    """
+    place = locate(spec)
+    path = file_of(place, "config.json")
+    if path is None:
+        if place.local:
+            raise InputError(f"model {spec.name!r}: the folder holds no config.json; name a saved model")
+        # The hub says why.
+        return
+    for file in small_files(path.parent):
+        check_size(file, spec.name, VOCABULARY_LIMIT if file.name in _VOCABULARIES else JSON_LIMIT)
+    config = read_object(path, spec.name)
+    check_sizes(config, spec.name)
+    if file_of(place, "adapter_config.json") is not None:
+        raise InputError(
+            f"model {spec.name!r}: beside its config.json stands an adapter_config.json, and transformers "
+            "would read the base that it names instead; move the adapter into a folder of its own"
+        )
+    if "auto_map" in config:
+        return
+    from transformers import CONFIG_MAPPING, __version__
+
+    kind = config.get("model_type")
+    if not isinstance(kind, str):
+        raise InputError(
+            f'model {spec.name!r}: its config.json has no model_type, such as "roberta"; name a saved model'
+        )
+    if kind not in CONFIG_MAPPING:
+        near = difflib.get_close_matches(kind, list(CONFIG_MAPPING.keys()), n=1)
+        raise InputError(
+            f"model {spec.name!r}: transformers {__version__} has no model type {kind!r}"
+            + (f"; did you mean {near[0]!r}?" if near else "; a newer one may")
+        )
+
+
+def tokenizer_fault(spec: ModelSpec) -> str | None:
+    """Why no tokenizer could be made, where its files say so."""
+    place = locate(spec)
+    held = [name for name in _VOCABULARIES if file_of(place, name) is not None]
+    if not held:
+        return "it has no tokenizer; save one (tokenizer.json) beside the model"
+    if all(name.endswith((".model", ".spm")) for name in held):
+        return (
+            f"its tokenizer is {held[0]} alone; install sentencepiece and protobuf, or save a fast one "
+            "(tokenizer.json) beside it"
+        )
+    if "tokenizer.json" in held:
+        path = file_of(place, "tokenizer.json")
+        assert path is not None
+        try:
+            read_object(path, spec.name, limit=VOCABULARY_LIMIT)
+        except InputError as error:
+            return str(error).split(": ", 1)[1]
+    return None
+
+
+def check_tokenizer(spec: ModelSpec, tokenizer: Any) -> None:
+    """Refuse a tokenizer that transformers made up, which knows its special tokens alone.
+
+    Raises:
+        InputError: The model has no vocabulary.
+    """
+    ordinary = set(tokenizer.get_vocab()) - set(tokenizer.added_tokens_encoder)
+    if len(ordinary) < 2:
+        reason = tokenizer_fault(spec) or "its tokenizer has no vocabulary; save a whole one beside the model"
+        raise InputError(f"model {spec.name!r}: {reason}")
+
+
+def check_vocabulary(
+    spec: ModelSpec, tokenizer: Any, capabilities: Capabilities, special: SpecialTokens
+) -> None:
+    """Hold the ids that the tokenizer gives against the embeddings that the model has.
+
+    Special tokens that no text gets (a padding token beyond the vocabulary) do not count.
+
+    Raises:
+        InputError: A text could get an id that the model has no embedding for.
+    """
+    vocabulary: dict[str, int] = tokenizer.get_vocab()
+    spare = set(tokenizer.all_special_tokens)
+    ids = {number for token, number in vocabulary.items() if token not in spare}
+    ids.update(special.prefix, special.suffix, () if special.mask is None else (special.mask,))
+    last = max(ids, default=0)
+    if last >= capabilities.vocab:
+        raise InputError(
+            f"model {spec.name!r}: its tokenizer gives ids up to {last} "
+            f"({tokenizer.convert_ids_to_tokens(last)!r}), and the model has {capabilities.vocab} "
+            "embeddings; the tokenizer is another model's, or vocab_size is wrong"
+        )
+
+
+def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any]) -> Contents:
+    """Hold what was read against what the configuration asks for.
+
+    Args:
+        spec: What was asked for.
+        model: As it was read; its weights do not matter.
+        report: What transformers says of the reading.
+
+    Returns:
+        What the files hold of the model: a body is enough.
+
+    Raises:
+        InputError: Weights of the body or some of the head's are missing, or are of another shape, or the
+            files have layers that were not read.
+    """
+    about = f"model {spec.name!r}:"
+    prefix = f"{model.base_model_prefix}."
+    for name, stored, wanted in sorted(report.get("mismatched_keys", ()), key=str):
+        raise InputError(
+            f"{about} {name!r} has shape {list(stored)} in its files where its config.json asks for "
+            f"{list(wanted)}; the configuration is another checkpoint's"
+        )
+    missing = sorted(report.get("missing_keys", ()))
+    body = [name for name in missing if name.startswith(prefix)]
+    has_body = getattr(model, model.base_model_prefix, model) is not model
+    lost = body if has_body else missing
+    if lost:
+        raise InputError(
+            f"{about} its files lack {_some(lost)}, which its config.json asks for; fetch it again, or name "
+            "the configuration that belongs to it"
+        )
+    head = head_weights(model, missing)
+    lost = [name for name, absent in head.items() if absent]
+    saved = architectures(model.config)
+    # A classifier may have weights under names that a language model's head has, too (ModernBERT).
+    if lost and len(lost) < len(head) and (not saved or names_language_model(saved)):
+        raise InputError(
+            f"{about} its files lack {_some(lost)} of the head of {type(model).__name__} and hold others of "
+            "it; name a checkpoint saved with its whole head"
+        )
+    # Of weights that were quantised before they were saved, their package knows what else the files hold.
+    unexpected = (
+        () if getattr(model.config, "quantization_config", None) else report.get("unexpected_keys", ())
+    )
+    unused = unused_weights(model, unexpected)
+    known = {_layerless(name.removeprefix(prefix)) for name in model.state_dict()}
+    deeper = [
+        name for name in unused if "#" in (bare := _layerless(name.removeprefix(prefix))) and bare in known
+    ]
+    if deeper:
+        raise InputError(
+            f"{about} its files hold {_some(deeper)}, of layers that its config.json does not have; name the "
+            "configuration that belongs to it"
+        )
+    if unused:
+        raise InputError(
+            f"{about} its files hold {_some(unused)}, which has no place in {type(model).__name__} as its "
+            "config.json describes it; without it the numbers would be another model's"
+        )
+    return Contents(head=not lost, tied=not head)
+
+
+def head_weights(model: Any, missing: Sequence[str]) -> dict[str, bool]:
+    """The weights that a head does not share with the body, by name, each with whether it is missing."""
+    body = getattr(model, model.base_model_prefix, None)
+    named = dict(model.named_parameters(remove_duplicate=False))
+    if body is None or body is model:
+        projection = model.get_output_embeddings()
+        own = set() if projection is None else {id(one) for one in projection.parameters()}
+        place = next((name for name, module in model.named_modules() if module is projection), "")
+        shared = {id(one) for name, one in named.items() if not name.startswith(f"{place}.")}
+        head = own - shared
+    else:
+        shared = {id(one) for one in body.parameters()}
+        head = {id(one) for one in named.values()} - shared
+    # What is tied to another weight goes by two names.
+    absent = {id(named[name]) for name in missing if name in named}
+    return {name: id(one) in absent for name, one in sorted(named.items()) if id(one) in head}
+
+
+def _some(names: list[str]) -> str:
+    return repr(names[0]) + (f" and {len(names) - 1} more weights" if len(names) > 1 else "")
+
+
+def _layerless(name: str) -> str:
+    return re.sub(r"(?<![^.])\d+(?![^.])", "#", name)
+
+
+def check_finite(spec: ModelSpec, model: Any, files: Iterable[Path], absent: Container[str] = ()) -> None:
+    """Refuse weights that are NaN or infinite; one pass over the memory.
+
+    Args:
+        spec: What was asked for.
+        model: As it was read.
+        files: Its weights.
+        absent: Weights that the files do not hold, which are whatever was in memory.
+
+    Raises:
+        InputError: Some are, in the files or since they are held in half precision.
+    """
+    import torch
+
+    broken: list[str] = []
+    elsewhere = False
+    for name, weight in model.named_parameters():
+        if name in absent:
+            continue
+        if weight.device.type == "meta":
+            elsewhere = True
+            continue
+        # NaN and infinity survive a sum; only where there may be one is each number looked at.
+        doubtful = weight.is_floating_point() and not weight.sum(dtype=torch.float32).isfinite()
+        if doubtful and not weight.isfinite().all():
+            broken.append(name)
+    if elsewhere:
+        # What was left on disk is looked at there.
+        broken += _broken_in(files)
+    if not broken:
+        return
+    about = f"model {spec.name!r}: in {_some(broken)}"
+    dtype = str(model.dtype).removeprefix("torch.")
+    if dtype == "float16" and all(_finite_in(files, name, spec.name) for name in broken):
+        raise InputError(f"{about} numbers do not fit into float16; run it with --dtype float32 or bfloat16")
+    raise InputError(f"{about} numbers are NaN or infinite; the checkpoint is damaged, fetch it again")
+
+
+def _broken_in(files: Iterable[Path]) -> list[str]:
+    """Names of weights with numbers that are NaN or infinite, one read at a time."""
+    from safetensors import safe_open
+
+    broken: list[str] = []
+    for file in files:
+        with safe_open(file, framework="pt") as held:
+            for name in held.keys():  # noqa: SIM118  no mapping
+                weight = held.get_tensor(name)
+                if weight.is_floating_point() and not weight.isfinite().all():
+                    broken.append(name)
+    return broken
+
+
+def _finite_in(files: Iterable[Path], name: str, model: str) -> bool:
+    from safetensors import safe_open
+
+    for file in files:
+        if name in read_header(file, model):
+            with safe_open(file, framework="pt") as held:
+                return bool(held.get_tensor(name).isfinite().all())
+    return False
+
+
+_MAPPINGS = {
+    "decoder": "MODEL_FOR_CAUSAL_LM_MAPPING",
+    "encoder": "MODEL_FOR_MASKED_LM_MAPPING",
+    "encoder-decoder": "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
+}
+"""Classes by kind, as the families load them."""
+
+
+_Shapes = Mapping[str, tuple[int, ...]]
+
+
+def contents_by_headers(spec: ModelSpec, config: Any, kind: str) -> Contents | None:
+    """What the files hold; None where that is seen only when they are read.
+
+    That is so of code that a model brings, of weights that were quantised before they were saved, and of what
+    the hub does not say.
+
+    Args:
+        spec: The model.
+        config: Its configuration.
+        kind: ``"decoder"``, ``"encoder"`` or ``"encoder-decoder"``.
+
+    Raises:
+        InputError: The weights are missing, damaged, or another configuration's.
+    """
+    model_class = config_values.model_class(_MAPPINGS[kind], config) if kind in _MAPPINGS else None
+    if model_class is None or getattr(config, "auto_map", None) or saved_quantisation(config):
+        return None
+    if locate(spec).local:
+        try:
+            _, files = safe_place(spec)
+        except InputError:
+            if spec.reinitialise is None:
+                raise
+            # Weights are drawn for a configuration that stands alone, too.
+            return None
+        return _of_folder(spec.name, model_class, _Config(config), file_stamps(files))
+    shapes = _shapes_on_hub(spec)
+    return None if shapes is None else _found(spec.name, model_class, config, shapes)
+
+
+class _Config:
+    """A configuration as part of a key: one object as long as its files are the same."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    def __hash__(self) -> int:
+        return id(self.config)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Config) and other.config is self.config
+
+
+@lru_cache(maxsize=16)
+def _of_folder(
+    name: str, model_class: Any, config: _Config, stamps: tuple[FileStamp, ...]
+) -> Contents | None:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for path, *_ in stamps:
+        shapes |= {tensor: one.shape for tensor, one in read_header(Path(path), name).items()}
+    return _found(name, model_class, config.config, shapes)
+
+
+def _shapes_on_hub(spec: ModelSpec) -> _Shapes | None:
+    """What the hub says of the safetensors of a model, without fetching them; None where it says nothing."""
+    from huggingface_hub import HfApi
+
+    place = locate(spec)
+    try:
+        with quiet():
+            told = HfApi().get_safetensors_metadata(place.name, revision=revision_of(place))
+    except Exception:
+        # No network, no safetensors, no permission: whatever it is, reading the model says it.
+        return None
+    return {
+        tensor: tuple(one.shape)
+        for file in told.files_metadata.values()
+        for tensor, one in file.tensors.items()
+    }
+
+
+def _found(name: str, model_class: Any, config: Any, shapes: _Shapes) -> Contents | None:
+    import copy
+
+    import torch
+
+    weights = {tensor: torch.empty(shape, device="meta") for tensor, shape in shapes.items()}
+    try:
+        with quiet():
+            model, report = model_class.from_pretrained(
+                None,
+                config=copy.deepcopy(config),
+                state_dict=weights,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+                device_map={"": "meta"},
+            )
+    except Exception:
+        # What a class cannot do without numbers, it is asked for when they are read.
+        return None
+    return check_keys(ModelSpec(name=name), model, report)

@@ -1,0 +1,129 @@
+"""Reading transformers configurations: numbers that every family has under some name."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from sonde.base.errors import InputError
+
+UNBOUNDED = 2048
+"""Context where a model has no positions to run out of (ALiBi, relative, recurrent) and names no length."""
+
+
+_LANGUAGE_MODELS = (
+    *("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForPreTraining"),
+    *("ForConditionalGeneration", "ForSeq2SeqLM"),
+)
+
+
+_CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx")
+
+
+def text_config(config: Any) -> Any:
+    """The part of a configuration that describes the text model."""
+    return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+
+def number(config: Any, *names: str, default: int = 0) -> int:
+    """The first of several fields that a configuration sets to a whole number."""
+    for name in names:
+        value = getattr(config, name, None)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return default
+
+
+def context(config: Any) -> int:
+    """Positions that a model can take at once; XLNet writes -1 for no limit."""
+    found = number(config, *_CONTEXT, default=UNBOUNDED)
+    return found if found > 0 else UNBOUNDED
+
+
+def attention(model_class: Any, config: Any) -> str:
+    """How a model's attention can be read: its module calls registered functions, or only eagerly."""
+    if number(config, "num_attention_heads", "n_head", "num_heads") == 0:
+        return "none"
+    module = sys.modules.get(getattr(model_class, "__module__", ""))
+    return "interface" if hasattr(module, "ALL_ATTENTION_FUNCTIONS") else "eager"
+
+
+def model_class(mapping: str, config: Any) -> Any:
+    """The class that transformers has for a configuration in one of its mappings; None where it has none."""
+    from transformers.models.auto import modeling_auto
+
+    return getattr(modeling_auto, mapping).get(type(config), None)
+
+
+def names_language_model(saved: Iterable[str]) -> bool:
+    """Whether one of some class names is that of a model with a head that scores subwords."""
+    return any(name.endswith(_LANGUAGE_MODELS) for name in saved)
+
+
+def architectures(config: Any) -> tuple[str, ...]:
+    """Class names that the checkpoint was saved from."""
+    return tuple(getattr(config, "architectures", None) or ())
+
+
+_MOST: Mapping[str, int] = {
+    r"(.*_)?vocab_size(_.*)?|bigram_vocab.*": 10_000_000,
+    r"(n|num|encoder|decoder)(_.*)?_(layers?|blocks?|stages?)|(encoder|decoder)_layers|.*_layers?": 1_000,
+    r".*_(heads?|groups?)": 100_000,
+    r".*_(experts?|experts_.*)": 100_000,
+    r".*(position_embeddings|positions?|_ctx|_seq_?len(gth)?|_buckets|_distance)": 100_000_000,
+    r"(.*_)?(size|dim|embd|d_model|d_ff|d_kv|n_inner|rank|width|channels)|d_.*": 1_000_000,
+}
+"""Largest value by a form of the name; the largest models that are published have a hundredth of these."""
+
+
+_HIDDEN = ("hidden_size", "d_model", "n_embd")
+
+
+_MOST_NUMBERS = 10**11
+"""Numbers in the embeddings, or in the matrices of one layer."""
+
+
+def check_sizes(config: Mapping[str, Any], model: str) -> None:
+    """Hold a configuration to sizes that a model can have.
+
+    Args:
+        config: As its file says it.
+        model: Name of the model, for messages.
+
+    Raises:
+        InputError: A size is larger.
+    """
+    for where, table in _tables(config, ""):
+        sizes = {name: value for name, value in table.items() if _is_number(value)}
+        for name, value in sizes.items():
+            most = next((most for form, most in _MOST.items() if re.fullmatch(form, name)), None)
+            if most is not None and not value <= most:
+                raise InputError(
+                    f"model {model!r}: its config.json asks for {where}{name} = {_short(value)}, and at most "
+                    f"{most:,} can be read; the configuration is damaged or made to harm"
+                )
+        hidden = max((sizes[name] for name in _HIDDEN if name in sizes), default=0)
+        for name in ("vocab_size", "intermediate_size", "d_ff", "n_inner", "ffn_dim"):
+            if sizes.get(name, 0) * hidden > _MOST_NUMBERS:
+                raise InputError(
+                    f"model {model!r}: its config.json asks for {where}{name} = {_short(sizes[name])} by "
+                    f"{_short(hidden)} numbers, and at most {_MOST_NUMBERS:,} can be read; the configuration "
+                    "is damaged or made to harm"
+                )
+
+
+def _tables(config: Mapping[str, Any], where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield where, config
+    for name, value in config.items():
+        if isinstance(value, dict):
+            yield from _tables(value, f"{where}{name}.")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _short(value: float) -> str:
+    return f"{value:,}" if abs(value) < 10**18 else f"{value:.0e}" if value < 1e300 else "a number beyond all"

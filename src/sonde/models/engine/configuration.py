@@ -1,0 +1,115 @@
+"""A model's configuration, read once for each state of its files; no weight is."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from sonde.base.errors import InputError, UnknownNameError
+from sonde.base.files import FileStamp, file_stamps
+from sonde.base.terminal import one_line, quiet
+from sonde.models.engine.catalogue import known_models
+from sonde.models.engine.checks import check_config
+from sonde.models.engine.family import ModelSpec
+from sonde.models.engine.files import revision_of, small_files
+from sonde.models.engine.locate import locate
+
+_ABSENT = ("RepositoryNotFoundError", "GatedRepoError", "RevisionNotFoundError")
+
+
+def fetch(auto_class: Any, spec: ModelSpec, **more: Any) -> Any:
+    """Call ``from_pretrained`` of a transformers class for a model; a failure is told in one line."""
+    place = locate(spec)
+    try:
+        with quiet():
+            return auto_class.from_pretrained(
+                place.name,
+                revision=revision_of(place),
+                trust_remote_code=spec.trust_remote_code,
+                **more,
+            )
+    except Exception as error:
+        raise _fault(spec, error, local=place.local) from error
+
+
+def _fault(spec: ModelSpec, error: BaseException, *, local: bool) -> Exception:
+    line = one_line(error)
+    # What transformers says begins with the name of the folder, which may be longer than a line.
+    if "trust_remote_code" in str(error):
+        return InputError(
+            f"model {spec.name!r} brings code of its own, which only `sonde run --trust-remote-code` and, in "
+            "Python, trust_remote_code=True let run"
+        )
+    if local:
+        return InputError(f"model {spec.name!r}: cannot be read: {line}")
+    cause: BaseException | None = error
+    while cause is not None:
+        if type(cause).__name__ in _ABSENT:
+            known = [header.name for header in known_models()]
+            return UnknownNameError("model", spec.name, known, "or it is private: log in to the hub")
+        cause = cause.__cause__ or cause.__context__
+    from huggingface_hub.constants import HF_HUB_OFFLINE
+
+    if HF_HUB_OFFLINE:
+        revision = f" at {spec.revision!r}" if spec.revision else ""
+        return InputError(
+            f"model {spec.name!r}: HF_HUB_OFFLINE is set, and the cache of the hub on this machine does not "
+            f"hold it{revision}; fetch it once with a network, or name a folder"
+        )
+    return InputError(
+        f"model {spec.name!r}: no folder or bundled model has this name and the hub gave none: {line}; "
+        "see `sonde list models`"
+    )
+
+
+_ATTENTION = ("eager", "sdpa")
+"""Implementations of attention that PyTorch has by itself, on every machine."""
+
+
+def config_of(spec: ModelSpec) -> Any:
+    """Return a model's configuration; no weight is read.
+
+    Raises:
+        UnknownNameError: No model has this name.
+        InputError: It cannot be reached, or is damaged.
+    """
+    return _read_config(unweighted(spec), tokenizer_stamps(spec))
+
+
+def tokenizer_stamps(spec: ModelSpec) -> tuple[FileStamp, ...]:
+    """Return the stamps of the files that a model's configuration and tokenizer are read from.
+
+    A name on the hub means one commit as long as this process runs, so it has none.
+    """
+    place = locate(spec)
+    return file_stamps(small_files(Path(place.name))) if place.local else ()
+
+
+def unweighted(spec: ModelSpec) -> ModelSpec:
+    """What a configuration and a tokenizer depend on."""
+    return ModelSpec(
+        name=spec.name, revision=spec.revision, gguf=spec.gguf, trust_remote_code=spec.trust_remote_code
+    )
+
+
+@lru_cache(maxsize=8)
+def _read_config(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> Any:
+    from transformers import AutoConfig
+
+    check_config(spec)
+    return _as_read_here(fetch(AutoConfig, spec))
+
+
+def _as_read_here(config: Any) -> Any:
+    """A configuration without what it says of how a model was run where it was saved.
+
+    Attention by a package of that machine gives way to what transformers chooses on this one, and outputs are
+    asked for by their names.
+    """
+    parts = [getattr(config, name, None) for name in getattr(config, "sub_configs", ())]
+    for one in (config, *(part for part in parts if part is not None)):
+        if getattr(one, "_attn_implementation", None) not in (None, *_ATTENTION):
+            one._attn_implementation = None
+        one.return_dict = True
+    return config

@@ -1,0 +1,183 @@
+"""Pickled weights become safetensors before anything loads them.
+
+Many checkpoints were published as ``pytorch_model.bin`` alone. A pickle can hold any program, so it is read
+by PyTorch's restricted reader, in a process of its own with bounded memory and time, which writes
+safetensors; only those are loaded. What the restricted reader refuses stays refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from sonde.base.errors import InputError, StoreError, UsageError
+from sonde.base.files import cache_folder, write_atomic
+from sonde.base.terminal import quiet
+from sonde.models.engine import unpickle
+from sonde.models.engine.family import ModelSpec
+from sonde.models.engine.files import (
+    INDEX_SUFFIX,
+    WEIGHTS,
+    Location,
+    WeightFiles,
+    check_fetched,
+    file_of,
+    files_hash,
+    read_header,
+    revision_of,
+    small_files,
+    weights_of,
+    write_folder,
+)
+from sonde.models.engine.locate import locate
+
+VERSION = "1"
+"""Raised when the same pickle would be written otherwise; part of a converted model's folder name."""
+
+
+_COPIED = ("config.json", "generation_config.json")
+"""What transformers reads beside the weights, even where it is given the configuration."""
+
+
+_PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
+"""What the reading process sees of the environment: no keys, no logins."""
+
+
+_SECONDS, _BYTES_A_SECOND = 600, 4 << 20
+"""A reading process may take this long, and a second more for every so many bytes."""
+
+
+def converted(place: Location, weights: WeightFiles, model: str) -> Path:
+    """The folder in sonde's cache that holds pickled weights as safetensors; written on first use.
+
+    It is named by the content of the pickles and of what is copied beside them: the configuration, and of a
+    folder the code that a model brings.
+
+    Raises:
+        InputError: The restricted reader refuses a file, or its process did not end well.
+        StoreError: The cache cannot be written.
+    """
+    beside = [file for name in _COPIED if (file := file_of(place, name))]
+    if place.local:
+        beside += [path for path in small_files(Path(place.name)) if path.suffix == ".py"]
+    folder = cache_folder("weights") / f"{files_hash([*weights.files, *beside])}-{VERSION}"
+    if not folder.is_dir():
+        _whole(folder, weights, beside, model)
+    return folder
+
+
+def convert(name: str, target: Path) -> Path:
+    """Write a checkpoint with pickled weights as one with safetensors, its other files beside them.
+
+    Args:
+        name: A folder or a hub name, ``name@revision`` too.
+        target: The new folder.
+
+    Returns:
+        ``target``.
+
+    Raises:
+        UsageError: The checkpoint has safetensors already, or the folder is not empty.
+        InputError: It cannot be found or is refused.
+        StoreError: The folder cannot be written.
+    """
+    place = locate(ModelSpec(name=name))
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UsageError(f"folder {str(target)!r} is not empty; name a new one")
+    weights = weights_of(place, name)
+    if not weights.pickled:
+        raise UsageError(f"model {name!r} has safetensors weights already; name it as it is")
+    _whole(target, weights, list(small_files(_folder_of(place))), name)
+    return target
+
+
+def _folder_of(place: Location) -> Path:
+    if place.local:
+        return Path(place.name)
+    from huggingface_hub import snapshot_download
+
+    wanted = ["*.json", "*.txt", "*.model", "*.py"]
+    return Path(snapshot_download(place.name, revision=revision_of(place), allow_patterns=wanted))
+
+
+def _whole(folder: Path, weights: WeightFiles, beside: list[Path], model: str) -> None:
+    def write(made: Path) -> None:
+        made.mkdir()
+        _write(made, weights, model)
+        for path in beside:
+            shutil.copyfile(path, made / path.name)
+
+    write_folder(folder, write)
+
+
+def _write(folder: Path, weights: WeightFiles, model: str) -> None:
+    if weights.index is None:
+        _read_apart(weights.files[0], folder / WEIGHTS, model)
+        return
+    # Of every file what it holds; the index of the pickles may name weights that are not there.
+    parts: dict[str, str] = {}
+    size = 0
+    for number, file in enumerate(weights.files, 1):
+        name = f"model-{number:05}-of-{len(weights.files):05}.safetensors"
+        _read_apart(file, folder / name, model)
+        held = read_header(folder / name, model)
+        parts |= dict.fromkeys(held, name)
+        size += sum(tensor.bytes for tensor in held.values())
+    index = {"metadata": {"total_size": size}, "weight_map": parts}
+    write_atomic(folder / (WEIGHTS + INDEX_SUFFIX), json.dumps(index, indent=1))
+
+
+def _read_apart(source: Path, target: Path, model: str) -> None:
+    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    environment |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    check_fetched(source, model)
+    limit = _SECONDS + source.stat().st_size // _BYTES_A_SECOND
+    about = f"model {model!r}: {source.name}"
+    # -I: neither the folder that this runs in nor the user's site decides what torch is.
+    command = [sys.executable, "-I", unpickle.__file__, str(source.resolve()), str(target.resolve())]
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=limit,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise InputError(f"{about}: reading it took over {limit} s and was stopped") from error
+    if done.returncode < 0:
+        name = signal.Signals(-done.returncode).name
+        more = " (often for want of memory)" if name == "SIGKILL" else ""
+        raise InputError(f"{about}: the process that reads it was ended by {name}{more}")
+    try:
+        answer: dict[str, str] = json.loads(done.stdout)
+    except ValueError:
+        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        raise InputError(f"{about}: the process that reads it failed: {' '.join(last)[:200]}") from None
+    if "unwritten" in answer:
+        raise StoreError(f"cannot write {target.parent}: {answer['unwritten']}; free space and run again")
+    if "refused" in answer:
+        raise InputError(f"{about} is refused: {answer['refused']}")
+
+
+def safe_place(spec: ModelSpec) -> tuple[Location, tuple[Path, ...]]:
+    """Where a model's safetensors are, whole; pickled weights are converted into the cache on first use.
+
+    Raises:
+        InputError: They are missing or damaged.
+    """
+    place = locate(spec)
+    with quiet():
+        weights = weights_of(place, spec.name)
+    if weights.pickled:
+        place = Location(name=str(converted(place, weights, spec.name)), local=True, revision="")
+        weights = weights_of(place, spec.name)
+    for file in weights.files:
+        read_header(file, spec.name)
+    return place, weights.files

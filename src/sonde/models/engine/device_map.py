@@ -1,0 +1,249 @@
+"""Where the parts of a model lie: on one device, or as accelerate maps them over devices, memory and disk.
+
+What lies in memory or on disk is fetched by accelerate for each module that computes. `present` gives a head
+its weights where it computes.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import json
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from sonde.base.errors import InputError, StoreError, UsageError
+from sonde.base.files import cache_folder, expand_home
+from sonde.models.engine.family import ModelSpec, hooks_of
+
+POLICIES = ("auto", "balanced", "balanced_low_0", "sequential")
+"""How accelerate fills devices by itself: fastest first, evenly, evenly but the first, or one by one."""
+
+
+_OFFLOADED = ("cpu", "disk")
+
+
+def device_map_text(given: str | os.PathLike[str] | Mapping[str, str | int]) -> str:
+    """A device map as one text: a policy, or devices by module as sorted JSON.
+
+    >>> device_map_text({"model": "cpu", "lm_head": 0})
+    '{"lm_head": 0, "model": "cpu"}'
+
+    Args:
+        given: A policy, such a mapping, a JSON object, or a file that holds one; empty for none.
+
+    Raises:
+        UsageError: It is none of these.
+    """
+    written: Any = given
+    if not isinstance(given, Mapping):
+        text = os.fspath(given)
+        if not text or text in POLICIES:
+            return text
+        if not text.lstrip().startswith("{"):
+            path = expand_home(text)
+            if not path.is_file():
+                near = difflib.get_close_matches(text, POLICIES, n=1)
+                raise UsageError(
+                    f"device map {text!r} is neither one of {', '.join(POLICIES)}, nor a JSON object of "
+                    "devices by module, nor a file that holds one"
+                    + (f"; did you mean {near[0]!r}?" if near else "")
+                )
+            text = path.read_text(encoding="utf-8")
+        try:
+            written = json.loads(text)
+        except ValueError as error:
+            raise UsageError(f"device map {text[:80]!r} is not valid JSON: {error}") from None
+    held = cast("dict[str, object]", written) if isinstance(written, Mapping) else {}
+    if not held or not all(type(one) in (str, int) for one in held.values()):
+        raise UsageError(
+            f"device map {str(written)[:80]!r} is not a JSON object of devices by module, such as "
+            '{"model.layers.0": "cpu", "model.layers.1": "disk", ...}'
+        )
+    return json.dumps(dict(sorted(held.items())))
+
+
+def mapped(spec: ModelSpec) -> str | dict[str, str | int] | None:
+    """The device map of a specification as accelerate takes it."""
+    if not spec.device_map:
+        return None
+    return spec.device_map if spec.device_map in POLICIES else json.loads(spec.device_map)
+
+
+def check_map(spec: ModelSpec, model: Any) -> dict[str, str | int] | str:
+    """Hold a device map against the parts of a model, and complete it.
+
+    Args:
+        spec: What was asked for.
+        model: The architecture; its weights do not matter.
+
+    Raises:
+        UsageError: A module or device does not exist.
+    """
+    import torch
+
+    asked = mapped(spec)
+    assert asked is not None
+    if isinstance(asked, str):
+        return asked
+    known = [name for name, _ in (*model.named_modules(), *model.named_parameters(), *model.named_buffers())]
+    for module, device in asked.items():
+        if module not in known:
+            near = difflib.get_close_matches(module, known, n=1)
+            raise UsageError(
+                f"model {spec.name!r}: the device map names {module!r}, which is no part of "
+                f"{type(model).__name__}" + (f"; did you mean {near[0]!r}?" if near else "")
+            )
+        kind, _, number = str(device).partition(":") if isinstance(device, str) else ("cuda", "", str(device))
+        there = torch.cuda.device_count() if kind == "cuda" else kind in _OFFLOADED
+        if not there or (kind == "cuda" and int(number or 0) >= there):
+            raise UsageError(
+                f"model {spec.name!r}: the device map puts {module!r} on {device!r}, which this machine does "
+                "not have; give cpu, disk or the number of an accelerator"
+            )
+    return _whole_map(model, asked)
+
+
+def _whole_map(model: Any, asked: Mapping[str, str | int]) -> dict[str, str | int]:
+    """Devices of parts that together are the model: what a map does not name is where the part around it is.
+
+    What shares a weight with another part lies beside it, since a weight has one place.
+    """
+    from accelerate.utils import find_tied_parameters
+
+    rest = next((device for device in asked.values() if device != "disk"), "cpu")
+    asked = {"": rest, **asked}
+    together: list[set[str]] = []
+    for parts in find_tied_parameters(model):
+        modules = {part.rpartition(".")[0] for part in parts}
+        for other in [one for one in together if one & modules]:
+            together.remove(other)
+            modules |= other
+        together.append(modules)
+    for modules in together:
+        place = _place_of(min(modules), asked)
+        if any(_place_of(module, asked) != place for module in modules):
+            asked |= dict.fromkeys(modules, place)
+    return dict(_parts_of("", model, asked, rest))
+
+
+def _parts_of(
+    name: str, module: Any, asked: Mapping[str, str | int], around: str | int
+) -> Iterator[tuple[str, str | int]]:
+    place = asked.get(name, around)
+    begin = f"{name}." if name else ""
+    within = {device for one, device in asked.items() if one and one.startswith(begin)}
+    if within <= {place}:
+        yield name, place
+        return
+    own = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
+    yield from ((f"{begin}{one}", asked.get(f"{begin}{one}", place)) for one, _ in own)
+    for child, held in module.named_children():
+        yield from _parts_of(f"{begin}{child}", held, asked, place)
+
+
+def _place_of(part: str, placed: Mapping[str, str | int]) -> str | int:
+    """The device of a part, as of the nearest around it that the map names."""
+    parts = part.split(".")
+    around = (".".join(parts[:size]) for size in range(len(parts), -1, -1))
+    return next(placed[name] for name in around if name in placed)
+
+
+def architecture(picker: Any, config: Any, *, trust_remote_code: bool) -> Any:
+    """A model without weights."""
+    from accelerate import init_empty_weights
+
+    with init_empty_weights():
+        model = picker.from_config(copy.deepcopy(config), trust_remote_code=trust_remote_code)
+    model.tie_weights()
+    return model
+
+
+def offload_folder() -> Path:
+    """A new folder for weights that are laid on disk in another form than they were saved in.
+
+    Raises:
+        StoreError: It cannot be made.
+    """
+    home = cache_folder("offloaded")
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(dir=home))
+    except OSError as error:
+        raise StoreError(
+            f"cannot write {home}: {error.strerror or error}; free space and run again"
+        ) from error
+
+
+def gone_with(model: Any, folder: Path) -> None:
+    """Remove a folder when a model is let go."""
+    weakref.finalize(model, shutil.rmtree, folder, ignore_errors=True)
+
+
+def dispatched(model: Any, device_map: str | Mapping[str, str | int], folder: Path) -> Any:
+    """Lay a model that is in memory over devices, as ``from_pretrained`` does while it reads.
+
+    Args:
+        model: The model.
+        device_map: A policy, or devices by module.
+        folder: Where what goes to disk is written.
+
+    Raises:
+        ValueError: The map does not cover the model.
+    """
+    from accelerate import dispatch_model, infer_auto_device_map
+    from accelerate.utils import get_balanced_memory
+
+    layout: dict[str, Any] = {} if isinstance(device_map, str) else dict(device_map)
+    if isinstance(device_map, str):
+        alike: dict[str, Any] = {"no_split_module_classes": list(model._no_split_modules or ())}
+        even = device_map.startswith("balanced")
+        low = device_map == "balanced_low_0"
+        most = get_balanced_memory(model, low_zero=low, **alike) if even else None
+        layout = dict(infer_auto_device_map(model, max_memory=most, **alike))
+    if set(layout.values()) == {"cpu"}:
+        return model
+    return dispatch_model(model, device_map=layout, offload_dir=folder, force_hooks=True)
+
+
+def devices_of(model: Any) -> dict[str, int]:
+    """How many modules lie where; empty where all lie on one device."""
+    placed = getattr(model, "hf_device_map", None) or {}
+    counts: dict[str, int] = {}
+    for device in placed.values():
+        counts[str(device)] = counts.get(str(device), 0) + 1
+    return counts if len(counts) > 1 or "disk" in counts else {}
+
+
+def spread(model: Any) -> bool:
+    """Whether accelerate moves a model's weights or states between places."""
+    return any(hasattr(module, "_hf_hook") for module in model.modules())
+
+
+def fetched(module: Any, name: str) -> Any:
+    """A parameter of a module itself, read from where it was laid if it is not there."""
+    from torch import nn
+
+    given = module._parameters[name]
+    if given is None or given.device.type != "meta":
+        return given
+    for hook in hooks_of(module):
+        if hook.offload and hook.weights_map is not None:
+            there = hook.weights_map[name].to(hook.execution_device, given.dtype)
+            return nn.Parameter(there, requires_grad=False)
+    raise InputError("weights were laid on disk and cannot be found there")
+
+
+def present(module: Any) -> Any:
+    """A copy of a module that has its weights where it computes, and needs no hook."""
+    one = copy.copy(module)
+    for name in ("forward", "_hf_hook", "_old_forward"):
+        vars(one).pop(name, None)
+    one._parameters = {name: fetched(module, name) for name in module._parameters}
+    one._modules = {name: child and present(child) for name, child in module._modules.items()}
+    return one

@@ -1,0 +1,335 @@
+"""A model behind a server that speaks OpenAI's protocol, asked with the official client.
+
+The client asks again where a server is busy or stumbles, after as long as ``Retry-After`` says. What is kept
+apart here is what a run needs beside it: several requests at a time, the tokens that they cost, and one line
+for each way to fail.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+
+from sonde.base.errors import CaptureError, InputError, UsageError, not_finite
+from sonde.base.files import expand_home
+from sonde.base.fingerprint import fingerprint
+from sonde.base.outside import content_hash, module_of, module_offered, offered, source_of
+from sonde.models.engine.family import Capabilities, ModelSpec
+from sonde.models.engine.model_names import PREFIX
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+
+KEY = "OPENAI_API_KEY"
+
+
+BASE_URL = "https://api.openai.com/v1"
+
+
+_TRIES = 6
+
+
+_TIMEOUT_S = 300.0
+
+
+_DECLINING = (400, 404, 405, 413, 422, 501)
+
+
+_SHOWN = 300
+"""Characters of what a server says that an error line repeats."""
+
+
+Asked = TypeVar("Asked")
+
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Where a server is and how it is asked.
+
+    Attributes:
+        base_url: What stands before ``/chat/completions``.
+        concurrency: Requests at a time.
+        token_limit: Tokens that this process may spend, prompts and replies together; 0 for no limit.
+        parameters: What each request says beside the prompt, as a JSON object; null takes away what sonde
+            itself says.
+    """
+
+    base_url: str = BASE_URL
+    concurrency: int = 1
+    token_limit: int = 0
+    parameters: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a model replied in a conversation.
+
+    Attributes:
+        text: The reply; empty where there is none.
+        thinking: What a server gives apart as the model's reasoning.
+        refused: Whether the server says that the model, or a filter before it, refused.
+        cut: Whether the reply ends where its tokens ran out.
+        read: Tokens of the prompt, as the server counts; 0 where it does not say.
+        written: Tokens of the reply, reasoning included, likewise.
+    """
+
+    text: str
+    thinking: str = ""
+    refused: bool = False
+    cut: bool = False
+    read: int = 0
+    written: int = 0
+
+
+class DeclinedError(InputError):
+    """A server understood a request and declined it, for example since a text is too long for its model."""
+
+
+class Server:
+    """One model of a server.
+
+    Args:
+        name: The model's name, with or without ``openai:``.
+        settings: Where it is and how it is asked.
+
+    Raises:
+        UsageError: The package ``openai`` is missing.
+    """
+
+    def __init__(self, name: str, settings: ServerSettings) -> None:
+        address = settings.base_url.rstrip("/")
+        self._model, self._address, self._settings = name.removeprefix(PREFIX), address, settings
+        self._parameters: dict[str, Any] = json.loads(settings.parameters or "{}")
+        self._client = _client(address)
+        self._lock, self._spent = threading.Lock(), 0
+
+    def chat(self, prompt: str, most: int) -> Reply:
+        """What the model replies to a prompt, at temperature 0 unless the parameters say otherwise.
+
+        Args:
+            prompt: The user's turn.
+            most: Tokens of the reply at most.
+
+        Raises:
+            InputError: The server cannot be reached, refuses, or replies with something else.
+        """
+        said = {"messages": [{"role": "user", "content": prompt}], "temperature": 0, "max_tokens": most}
+        return self._ask("/chat/completions", said, _reply)
+
+    def complete(self, prompt: str, **said: Any) -> Mapping[str, Any]:
+        """The first choice of a completion, as the server gives it.
+
+        Args:
+            prompt: The text that is completed.
+            **said: What the request says beside it.
+
+        Raises:
+            DeclinedError: The server declines the request.
+            InputError: The server cannot be reached or replies with something else.
+        """
+        return self._ask("/completions", {"prompt": prompt, **said}, _choice)
+
+    def several(
+        self, ask: Callable[[Asked], Answer], asked: Sequence[Asked]
+    ) -> Iterator[tuple[Asked, Answer]]:
+        """Each thing that is asked and its answer, as they come, several at a time.
+
+        Raises:
+            Exception: The first that a request raised; answers that come after it are given before it is
+                raised.
+        """
+        fault: BaseException | None = None
+        with ThreadPoolExecutor(self._settings.concurrency) as pool:
+            sent = {pool.submit(ask, one): one for one in asked}
+            pending = set(sent)
+            try:
+                while pending:
+                    done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                    for one in done:
+                        if fault := fault or one.exception():
+                            pending = {other for other in pending if not other.cancel()}
+                    yield from ((sent[one], one.result()) for one in done if one.exception() is None)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+        if fault is not None:
+            raise fault
+
+    def _ask(self, path: str, said: Mapping[str, Any], read: Callable[[Any], Answer]) -> Answer:
+        import openai
+
+        self._within_limit()
+        body = {"model": self._model, **said, **self._parameters}
+        body = {name: value for name, value in body.items() if value is not None}
+        try:
+            found: Any = json.loads(self._client.post(path, body=body, cast_to=str, options=_headers()))
+        except openai.APIStatusError as error:
+            reason = " ".join(error.response.text.split())
+            kind = DeclinedError if error.status_code in _DECLINING else InputError
+            raise kind(self._fault(f"answers {error.status_code}: {reason}")) from None
+        except openai.APIConnectionError as error:
+            raise InputError(self._fault(f"cannot be reached: {error.__cause__ or error}")) from None
+        except (openai.OpenAIError, ValueError):
+            raise InputError(self._fault("replies with something that is not JSON")) from None
+        try:
+            answer = read(found)
+            self._count(found.get("usage") or {})
+        except (LookupError, TypeError, AttributeError):
+            raise InputError(self._fault(f"replies with something that is no {path[1:]}")) from None
+        return answer
+
+    def _within_limit(self) -> None:
+        limit = self._settings.token_limit
+        if limit and self._spent >= limit:
+            raise InputError(
+                f"model {self._model!r}: {self._spent} tokens are spent and token_limit is {limit}; what was "
+                "answered is kept, and the same command goes on from there"
+            )
+
+    def _count(self, usage: Mapping[str, Any]) -> None:
+        spent = _number(usage, "prompt_tokens") + _number(usage, "completion_tokens")
+        with self._lock:
+            self._spent += spent
+
+    def _fault(self, what: str) -> str:
+        return f"endpoint {self._address} of model {self._model!r} {what[:_SHOWN]}"
+
+
+@lru_cache(maxsize=4)
+def serving(name: str, settings: ServerSettings) -> Server:
+    """The server of a model; one in this process, so that all that is asked of it counts together."""
+    return Server(name, settings)
+
+
+def _client(address: str) -> OpenAI:
+    try:
+        from openai import OpenAI
+    except ImportError:
+        raise UsageError(
+            f"models named {PREFIX}NAME are asked with the package openai, which is missing; "
+            "install it with pip install 'sonde[server]'"
+        ) from None
+    # From the environment alone: options are written into the run's files.
+    return OpenAI(
+        base_url=address, api_key=os.environ.get(KEY) or "none", max_retries=_TRIES - 1, timeout=_TIMEOUT_S
+    )
+
+
+def _headers() -> Any:
+    """Many servers want no key, and the client one: what stands for it is not sent."""
+    from openai import Omit
+
+    return {} if os.environ.get(KEY) else {"headers": {"Authorization": Omit()}}
+
+
+def _choice(found: Any) -> Mapping[str, Any]:
+    choice = found["choices"][0]
+    if not isinstance(choice, Mapping):
+        raise TypeError
+    return choice
+
+
+def _reply(found: Any) -> Reply:
+    """The first choice of a conversation; what a reasoning model thinks has two names among servers."""
+    choice, usage = _choice(found), found.get("usage") or {}
+    message, ended = choice["message"], choice.get("finish_reason")
+    content, thinking = message.get("content"), message.get("reasoning_content") or message.get("reasoning")
+    if content is not None and not isinstance(content, str):
+        raise TypeError
+    return Reply(
+        text=content or "",
+        thinking=thinking if isinstance(thinking, str) else "",
+        refused=bool(message.get("refusal")) or ended == "content_filter",
+        cut=ended == "length",
+        read=_number(usage, "prompt_tokens"),
+        written=_number(usage, "completion_tokens"),
+    )
+
+
+def _number(usage: Mapping[str, Any], name: str) -> int:
+    found = usage.get(name)
+    return found if isinstance(found, int) else 0
+
+
+GROUP = "sonde.encoders"
+"""Entry points of encoders, by the name that ``-m`` takes."""
+
+
+VECTORS = Capabilities(
+    kind="vectors", layers=0, heads=0, d_model=0, vocab=0, context=0, attention="none", masks=False
+)
+
+
+@runtime_checkable
+class OutsideEncoder(Protocol):
+    """An encoder; what it has as ``weights``, a text, is part of its revision beside its file."""
+
+    def encode(self, texts: list[str], /) -> Any:
+        """A vector a text, in order: an array of shape (text, width), or what becomes one."""
+        ...
+
+
+def is_encoder(spec: ModelSpec) -> bool:
+    """Whether a model is an encoder from outside."""
+    return spec.name.endswith(".py") or spec.name in offered(GROUP)
+
+
+def load_encoder(spec: ModelSpec) -> OutsideEncoder:
+    """The encoder that a name means.
+
+    Raises:
+        InputError: There is none, or it is no encoder.
+        UsageError: Something is asked of its weights.
+    """
+    what = f"encoder {spec.name!r}"
+    if spec.adapter or spec.quantise or spec.device_map:
+        raise UsageError(f"{what} holds its weights itself; leave out adapter, quantise and device map")
+    by_name = offered(GROUP)
+    if spec.name in by_name:
+        module = module_offered(by_name[spec.name], what)
+    else:
+        module = module_of(expand_home(spec.name), "sonde.models", what)
+    encoder = getattr(module, "encoder", None)
+    if isinstance(encoder, type) or not isinstance(encoder, OutsideEncoder):
+        raise InputError(f"{what}: its file defines no `encoder`, an object with encode(texts)")
+    return encoder
+
+
+def encoder_revision(spec: ModelSpec) -> str:
+    """Hash of the encoder's file and of what it says of its weights."""
+    by_name = offered(GROUP)
+    source = source_of(by_name[spec.name]) if spec.name in by_name else expand_home(spec.name)
+    said = str(getattr(load_encoder(spec), "weights", ""))
+    return fingerprint("encoder", "" if source is None else content_hash(source), said)[:32]
+
+
+def encoded(spec: ModelSpec, texts: Sequence[str]) -> Float[np.ndarray, "text width"]:
+    """What the encoder gives for some texts.
+
+    Raises:
+        InputError: It fails.
+        CaptureError: It gives something else than a vector of finite numbers a text.
+    """
+    what = f"encoder {spec.name!r}"
+    encoder = load_encoder(spec)
+    try:
+        found = np.asarray(encoder.encode(list(texts)), dtype=np.float32)
+    except Exception as error:
+        raise InputError(f"{what}: {type(error).__name__}: {error}".splitlines()[0]) from error
+    if found.ndim != 2 or len(found) != len(texts):
+        shape = " x ".join(map(str, found.shape))
+        raise CaptureError(f"{what}: {len(texts)} texts gave an array of {shape}, not a row a text")
+    if not np.isfinite(found).all():
+        raise CaptureError(f"{what}: a vector is not finite; {not_finite()}")
+    return found

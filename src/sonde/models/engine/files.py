@@ -1,0 +1,504 @@
+"""The files of a checkpoint: found in its folder or on the hub, and each read within bounds."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, cast
+
+from sonde.base.errors import InputError, StoreError, UnknownNameError
+from sonde.base.files import FileStamp, expand_home, file_stamps
+from sonde.models.engine.external import is_encoder
+from sonde.models.engine.family import Capabilities, ModelSpec, SpecialTokens
+from sonde.models.engine.model_names import (
+    PREFIX,
+    bundled_folder,
+    bundled_names,
+    split_family,
+    split_revision,
+)
+
+SERVED = Capabilities(
+    kind="endpoint", layers=0, heads=0, d_model=0, vocab=0, context=0, attention="none", masks=False
+)
+
+
+SERVED_SPECIAL = SpecialTokens(bos=None, bos_source="none")
+
+
+SERVED_REVISION = "endpoint"
+"""A server does not say which weights it runs."""
+
+
+SUFFIX = ".gguf"
+
+
+_CONTENT = (".safetensors", ".json", ".txt", ".model", ".py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """Where a model is.
+
+    Attributes:
+        name: What transformers is given: a folder or a hub name.
+        local: Whether it is a folder.
+        revision: Hub revision; empty means the default branch.
+    """
+
+    name: str
+    local: bool
+    revision: str
+
+
+def behind_a_server(spec: ModelSpec) -> bool:
+    """Whether a model is one of a server's."""
+    return spec.name.startswith(PREFIX)
+
+
+def takes_texts(spec: ModelSpec) -> bool:
+    """Whether a model is handed texts as they are: behind a server, or an encoder from outside."""
+    return behind_a_server(spec) or is_encoder(spec)
+
+
+def gguf_file(spec: ModelSpec) -> Path | None:
+    """Find the GGUF file that a model is; None where it is none.
+
+    Raises:
+        UnknownNameError: There is no such file.
+    """
+    bare, _ = split_revision(split_family(spec.name)[1])
+    named = expand_home(bare)
+    if not spec.gguf:
+        if named.suffix != SUFFIX or named.is_dir():
+            return None
+        if not named.is_file():
+            raise UnknownNameError("model", bare, _files_beside(named), "no file is there")
+        return named
+    if named.is_dir():
+        file = named / spec.gguf
+        if not file.is_file():
+            raise UnknownNameError(f"GGUF file of {bare!r}", spec.gguf, _files_beside(file))
+        return file
+
+    file = file_of(_locate(spec), spec.gguf)
+    if file is None:
+        raise InputError(f"model {bare!r}: the hub gave no {spec.gguf!r}; see the files of its page")
+    return file
+
+
+def _files_beside(file: Path) -> list[str]:
+    return sorted(path.name for path in file.parent.glob(f"*{SUFFIX}"))
+
+
+def _locate(spec: ModelSpec) -> Location:
+    bare, revision = split_revision(split_family(spec.name)[1])
+    revision = spec.revision or revision
+    folder = bundled_folder(bare) or expand_home(bare)
+    if folder.is_dir():
+        folder = _snapshot(folder, revision)
+        if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
+            raise InputError(
+                f"model {bare!r}: the folder holds an adapter alone; name its base, BASE?adapter={bare}"
+            )
+        if not any((folder / file).is_file() for file in ("config.json", "tokenizer.json")):
+            raise InputError(
+                f"model {bare!r}: the folder holds no config.json; name a saved transformers model"
+            )
+        return Location(name=str(folder), local=True, revision="")
+    if not _is_hub_name(bare):
+        raise UnknownNameError(
+            "model", bare, _neighbours(bare), "give a folder, a hub name or a bundled name"
+        )
+    return Location(name=bare, local=False, revision=revision)
+
+
+def _snapshot(folder: Path, revision: str) -> Path:
+    """The files of a revision in a folder of the hub's cache (``models--OWNER--NAME``); else the folder.
+
+    Raises:
+        InputError: The cache holds no such revision.
+    """
+    held = folder / "snapshots"
+    if not held.is_dir() or (folder / "config.json").is_file():
+        return folder
+    named = folder / "refs" / (revision or "main")
+    commits = sorted(entry.name for entry in held.iterdir() if entry.is_dir())
+    wanted = named.read_text(encoding="utf-8").strip() if named.is_file() else revision
+    found = [commit for commit in commits if commit.startswith(wanted)]
+    if len(found) == 1:
+        return held / found[0]
+    raise InputError(
+        f"model {str(folder)!r}: this cache of the hub holds {', '.join(commits) or 'no snapshot'}, not "
+        f"{(wanted or revision or 'main')!r}; name one as {folder}@REVISION"
+    )
+
+
+def hub_name(folder: Path) -> str:
+    """The name on the hub of a snapshot in its cache; empty for any other folder."""
+    found = next((part for part in reversed(folder.parts) if part.startswith("models--")), "")
+    return found.removeprefix("models--").replace("--", "/")
+
+
+def _is_hub_name(name: str) -> bool:
+    return not name.startswith(".") and bool(re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name, re.ASCII))
+
+
+def _neighbours(name: str) -> list[str]:
+    parent = expand_home(name).parent
+    siblings = [entry for entry in parent.iterdir() if entry.is_dir()] if parent.is_dir() else []
+    return [*bundled_names(), *(str(Path(name).parent / entry.name) for entry in siblings)]
+
+
+def content_hash(folder: str) -> str:
+    """Hash a model folder's configuration, vocabulary and weights into 32 hexadecimal digits."""
+    return files_hash(content_files(Path(folder)))
+
+
+def content_files(folder: Path) -> list[Path]:
+    """A model folder's configuration, vocabulary, code and weights, by name."""
+    held = sorted(path for path in folder.iterdir() if path.is_file())
+    files = [path for path in held if path.suffix in _CONTENT]
+    if not any(path.suffix == ".safetensors" for path in files):
+        # Pickles count where they are what is read.
+        files = [path for path in held if path in files or path.match("pytorch_model*.bin")]
+    return files
+
+
+def files_hash(files: Iterable[Path]) -> str:
+    """Hash files with their names, in the order given, into 32 hexadecimal digits."""
+    return _files_hash(file_stamps(files))
+
+
+@lru_cache(maxsize=16)
+def _files_hash(stamps: tuple[FileStamp, ...]) -> str:
+    whole = hashlib.blake2b(digest_size=16)
+    for path, *_ in stamps:
+        with Path(path).open("rb") as handle:
+            digest = hashlib.file_digest(handle, lambda: hashlib.blake2b(digest_size=16)).digest()
+        whole.update(Path(path).name.encode() + b"\0" + digest)
+    return whole.hexdigest()
+
+
+WEIGHTS, PICKLED = "model.safetensors", "pytorch_model.bin"
+
+
+INDEX_SUFFIX = ".index.json"
+
+
+JSON_LIMIT = 64 << 20
+"""Bytes that a configuration or an index may have; the largest published ones have a tenth of it."""
+
+
+VOCABULARY_LIMIT = 1 << 30
+"""Bytes that a file of a tokenizer may have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightFiles:
+    """The files that hold a model's weights.
+
+    Attributes:
+        files: In the order of their names.
+        pickled: Whether they are PyTorch pickles, which are read in a process of their own alone.
+        index: Name of a weight to the name of its file; None where one file holds all.
+    """
+
+    files: tuple[Path, ...]
+    pickled: bool
+    index: dict[str, str] | None
+
+
+def file_of(place: Location, name: str) -> Path | None:
+    """A file of a model, None where it has none or it cannot be fetched."""
+    if place.local:
+        path = Path(place.name) / name
+        return path if path.is_file() else None
+    return _fetched(place, name, revision_of(place))
+
+
+def revision_of(place: Location) -> str:
+    """The commit that a name of the hub means, asked once: every file of a model is then of one commit.
+
+    Where the hub does not tell, what the user named.
+    """
+    try:
+        return _commit(place)
+    except LookupError:
+        return place.revision or "main"
+
+
+@lru_cache(maxsize=64)
+def _commit(place: Location) -> str:
+    from transformers.utils.hub import extract_commit_hash
+
+    files = () if place.local else ("config.json", "adapter_config.json")
+    found = next(filter(None, (_fetched(place, name, place.revision or "main") for name in files)), None)
+    commit = extract_commit_hash(None if found is None else str(found), None)
+    if commit is None:
+        # An answer that was not had is asked for again.
+        raise LookupError(place.name)
+    return commit
+
+
+def _fetched(place: Location, name: str, revision: str) -> Path | None:
+    from transformers.utils.hub import cached_file
+
+    found = cached_file(
+        place.name,
+        name,
+        revision=revision,
+        _raise_exceptions_for_gated_repo=False,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+    )
+    return None if found is None else Path(found)
+
+
+def weights_of(place: Location, model: str) -> WeightFiles:
+    """Where a model's weights are: safetensors where there are any, else pickles.
+
+    Args:
+        place: Where the model is.
+        model: Its name, for errors.
+
+    Raises:
+        InputError: There are none, or an index names a file that is missing or not beside it.
+    """
+    for name in (WEIGHTS, PICKLED):
+        whole = file_of(place, name)
+        if whole is not None:
+            return WeightFiles(files=(whole,), pickled=name == PICKLED, index=None)
+        index = file_of(place, name + INDEX_SUFFIX)
+        if index is not None:
+            return _sharded(place, model, index, name)
+    raise InputError(
+        f"model {model!r}: it has neither {WEIGHTS} nor {PICKLED}; "
+        "name a folder or revision with PyTorch weights"
+    )
+
+
+def _sharded(place: Location, model: str, index: Path, kind: str) -> WeightFiles:
+    held = read_object(index, model)
+    parts = held.get("weight_map")
+    if not isinstance(parts, dict) or not parts or not isinstance(held.get("metadata"), dict):
+        raise InputError(f"model {model!r}: {index.name} lacks weight_map or metadata; fetch the file again")
+    parts = cast("dict[str, str]", parts)
+    suffix = Path(kind).suffix
+    files: list[Path] = []
+    for name in sorted({str(part) for part in parts.values()}):
+        # The hash of a model is that of the files of its folder, so nothing else may be read.
+        if name != Path(name).name or "\\" in name or not name.endswith(suffix):
+            raise InputError(
+                f"model {model!r}: {index.name} names {name!r}, which is not a {suffix} file beside it; "
+                "put all weights into the model's own folder"
+            )
+        file = file_of(place, name)
+        if file is None:
+            raise InputError(f"model {model!r}: {index.name} names {name!r}, which is missing; fetch it")
+        files.append(file)
+    return WeightFiles(files=tuple(files), pickled=kind == PICKLED, index=parts)
+
+
+def check_size(path: Path, model: str, limit: int) -> None:
+    """Refuse a file of more bytes than are read.
+
+    Raises:
+        InputError: It is too large.
+    """
+    size = path.stat().st_size
+    if size > limit:
+        raise InputError(
+            f"model {model!r}: {path.name} has {size} bytes, more than the {limit} that are read; it is no "
+            "file of a model"
+        )
+
+
+def read_object(path: Path, model: str, *, limit: int = JSON_LIMIT) -> dict[str, Any]:
+    """A JSON object from a file of bounded size.
+
+    Raises:
+        InputError: It is too large, is no JSON, or holds something else than an object.
+    """
+    check_size(path, model, limit)
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        held = None
+    except ValueError as error:
+        line = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"model {model!r}: {path.name} is not valid JSON: {line}; fetch the file again"
+        ) from error
+    if not isinstance(held, dict):
+        raise InputError(f"model {model!r}: {path.name} holds no JSON object; fetch the file again")
+    return cast("dict[str, Any]", held)
+
+
+def small_files(folder: Path) -> Iterable[Path]:
+    """The configuration, vocabulary and code of a model's folder, without weights and their indexes."""
+    for path in sorted(folder.iterdir()):
+        wanted = path.suffix in (".json", ".txt", ".model", ".py") and not path.name.endswith(INDEX_SUFFIX)
+        if wanted and path.is_file():
+            yield path
+
+
+_LFS = b"version https://git-lfs"
+
+
+_LIMIT = 100_000_000
+"""Bytes of a header that safetensors itself takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """One entry of a header.
+
+    Attributes:
+        dtype: As safetensors names it (``F32``, ``BF16``).
+        shape: Its axes.
+        bytes: What it takes in the file.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+
+
+def check_fetched(path: Path, model: str) -> None:
+    """Refuse the pointer that Git leaves where the weights were not fetched.
+
+    Raises:
+        InputError: The file is one.
+    """
+    with path.open("rb") as handle:
+        if handle.read(len(_LFS)) == _LFS:
+            raise InputError(
+                f"model {model!r}: {path.name} is a pointer of Git LFS, not the weights; fetch them with "
+                "`git lfs pull`"
+            )
+
+
+def read_header(path: Path, model: str) -> dict[str, Tensor]:
+    """What a safetensors file holds, by name.
+
+    Args:
+        path: The file.
+        model: Whose it is, for errors.
+
+    Raises:
+        InputError: The file is a pointer of Git LFS, was fetched by half, or is no safetensors.
+    """
+    check_fetched(path, model)
+    about = f"model {model!r}: {path.name}"
+    size = path.stat().st_size
+    with path.open("rb") as handle:
+        length = int.from_bytes(handle.read(8), "little")
+        if size < 8 or (length <= _LIMIT and 8 + length > size):
+            raise InputError(f"{about} ends inside its header ({size} bytes); fetch the file again")
+        if length > _LIMIT:
+            raise InputError(f"{about} is no safetensors file; fetch it again")
+        raw = handle.read(length)
+    try:
+        held = _tensors(json.loads(raw))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InputError(f"{about} has a damaged header; fetch the file again") from error
+    whole = 8 + length + sum(tensor.bytes for tensor in held.values())
+    if whole != size:
+        fault = "was fetched by half" if size < whole else "does not match its header"
+        raise InputError(f"{about} {fault}: {size} of {whole} bytes; fetch the file again")
+    return held
+
+
+def _tensors(header: dict[str, Any]) -> dict[str, Tensor]:
+    header.pop("__metadata__", None)
+    found: dict[str, Tensor] = {}
+    for name, entry in header.items():
+        first, last = cast("list[int]", entry["data_offsets"])
+        shape = tuple(int(axis) for axis in entry["shape"])
+        found[name] = Tensor(dtype=str(entry["dtype"]), shape=shape, bytes=last - first)
+    return found
+
+
+ADAPTER_CONFIG, ADAPTER_WEIGHTS, ADAPTER_PICKLED = (
+    "adapter_config.json",
+    "adapter_model.safetensors",
+    "adapter_model.bin",
+)
+
+
+def adapter_location(spec: ModelSpec) -> Location:
+    """Where the adapter of a model is.
+
+    Raises:
+        InputError: No folder and no hub name is called so.
+    """
+    bare, revision = split_revision(spec.adapter)
+    folder = expand_home(bare)
+    if folder.is_dir():
+        return Location(name=str(folder), local=True, revision="")
+    if bare.startswith((".", "/", "~")) or bare.count("/") != 1:
+        raise InputError(f"model {spec.name!r}: adapter {bare!r}: no such folder; name one that PEFT saved")
+    return Location(name=bare, local=False, revision=revision)
+
+
+def adapter_files(spec: ModelSpec) -> tuple[Path, Path]:
+    """The configuration and the weights of a model's adapter.
+
+    Raises:
+        InputError: One is missing, or the weights are a pickle.
+    """
+    about, place = f"model {spec.name!r}: adapter {spec.adapter!r}", adapter_location(spec)
+    config = file_of(place, ADAPTER_CONFIG)
+    if config is None:
+        raise InputError(f"{about} holds no {ADAPTER_CONFIG}; name a folder that PEFT saved")
+    weights = file_of(place, ADAPTER_WEIGHTS)
+    if weights is None:
+        pickled = file_of(place, ADAPTER_PICKLED) is not None
+        raise InputError(
+            f"{about} has its weights as a pickle, {ADAPTER_PICKLED}, which can hold any program; save it "
+            "again with safe_serialization"
+            if pickled
+            else f"{about} holds no {ADAPTER_WEIGHTS}; fetch it again"
+        )
+    return config, weights
+
+
+def adapter_hash(spec: ModelSpec) -> str:
+    """Hash an adapter's configuration and weights into 16 hexadecimal digits, with PEFT's version."""
+    return f"{files_hash(adapter_files(spec))[:16]}-peft-{version('peft')}"
+
+
+def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
+    """Write a folder through a neighbour, so that it is there as a whole or not at all.
+
+    Args:
+        folder: The folder; it is not there, or empty.
+        write: Writes a folder of the name that it is given.
+
+    Raises:
+        StoreError: The folder cannot be written.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".converting-") as temporary:
+            made = Path(temporary) / "model"
+            write(made)
+            if folder.is_dir():
+                # Empty, or another process was faster.
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            if not folder.is_dir():
+                made.replace(folder)
+    except OSError as error:
+        raise StoreError(
+            f"cannot write {folder}: {error.strerror or error}; free space and run again"
+        ) from error

@@ -1,0 +1,323 @@
+"""GGUF files: what llama.cpp reads becomes a checkpoint in sonde's cache, once."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sonde.base.errors import InputError, StoreError, UsageError
+from sonde.base.files import cache_folder, write_atomic
+from sonde.base.terminal import note, one_line, quiet
+from sonde.models.engine.files import check_fetched, files_hash, write_folder
+from sonde.models.engine.tokenizer_comparison import FILE, count_unlike, cut_texts
+
+_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
+
+
+_ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+
+
+_REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
+_LLAMA3 = rf"{_ENDINGS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}|{_REST}"
+
+
+_QWEN2 = rf"{_ENDINGS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}|{_REST}"
+
+
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+
+
+_REST_SLASH = r" ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
+_GPT4O = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_ENDINGS}?|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_ENDINGS}?|"
+    rf"\p{{N}}{{1,3}}|{_REST_SLASH}"
+)
+
+
+_TEKKEN = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*|\p{{N}}|"
+    + _REST_SLASH
+)
+
+
+_CHINESE = r"[一-龥ࠀ-一가-퟿]+"
+
+
+_SPLITS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("gpt-2", "phi-2", "mpt", "olmo", "jais", "mellum", "roberta-bpe", "exaone4"), (_GPT2,)),
+    **dict.fromkeys(("llama3", "llama-v3", "llama-bpe", "falcon3", "dbrx", "smaug-bpe", "lfm2"), (_LLAMA3,)),
+    **dict.fromkeys(("qwen2", "stablelm2", "deepseek-r1-qwen", "megrez"), (_QWEN2,)),
+    **dict.fromkeys(
+        ("starcoder", "smollm", "refact", "command-r", "codeshell", "exaone", "minerva-7b"), (r"\p{N}", _GPT2)
+    ),
+    "falcon": (r"[\p{P}\$\+<=>\^~\|`]+", _GPT2, "[0-9][0-9][0-9]"),
+    "deepseek-coder": (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _CHINESE, r"\p{N}"),
+    **dict.fromkeys(("gpt-4o", "llama4"), (_GPT4O,)),
+    "tekken": (_TEKKEN,),
+}
+"""Expressions that texts are split by, one after the other, by llama.cpp's name; read off its source."""
+
+
+def as_the_file_says(file: Path, fields: Any, tokenizer: Any, model: str) -> tuple[Any, str]:
+    """Return a tokenizer that has the words of a GGUF file and splits as it says, and what was found.
+
+    Where a tokenizer.json lies beside the file and has its words, that one is taken.
+
+    Args:
+        file: The file.
+        fields: What it says of itself.
+        tokenizer: What transformers makes of it.
+        model: Its name, for messages.
+
+    Raises:
+        InputError: The words are others, or the file names a split that is not known.
+    """
+    from transformers import PreTrainedTokenizerFast
+
+    kind, split = (_text(fields, f"tokenizer.ggml.{name}") for name in ("model", "pre"))
+    words: list[str] = fields["tokenizer.ggml.tokens"].contents()
+    name = type(tokenizer).__name__
+    if (file.parent / FILE).is_file():
+        beside = PreTrainedTokenizerFast.from_pretrained(file.parent)
+        _check_words(beside, words, f"the {FILE} beside {file.name}", model)
+        return beside, f"the {FILE} beside it"
+    _check_words(tokenizer, words, f"the {name} that transformers makes of {file.name}", model)
+    if kind != "gpt2":
+        return tokenizer, f"{name}, with the file's {len(words):,} words"
+    if split not in _SPLITS:
+        raise InputError(
+            f"model {model!r}: {file.name} says that its tokenizer splits as {split!r}, which is not "
+            f"known here; put the model's {FILE} beside the file"
+        )
+    wanted = _with_split(tokenizer, _SPLITS[split])
+    unlike = count_unlike(tokenizer, cut_texts(wanted))
+    if not unlike:
+        return tokenizer, f"{name}, splits as {split!r}"
+    tokenizer._tokenizer = wanted
+    return tokenizer, f"{name}, made to split as {split!r}; transformers' cuts {unlike} texts otherwise"
+
+
+def _text(fields: Any, name: str) -> str:
+    return str(fields[name].contents()) if name in fields else ""
+
+
+def _check_words(tokenizer: Any, words: list[str], made: str, model: str) -> None:
+    """Hold the ids of a tokenizer against the words of a file.
+
+    Raises:
+        InputError: One has another id.
+    """
+    vocabulary = tokenizer.get_vocab()
+    odd = [word for number, word in enumerate(words) if vocabulary.get(_spelled(word), number) != number]
+    known = sum(_spelled(word) in vocabulary for word in words)
+    if odd or known < len(words) * _KNOWN:
+        raise InputError(
+            f"model {model!r}: {made} has other words than the file"
+            + (f" ({odd[0]!r} has another id)" if odd else f" ({len(words) - known:,} are missing)")
+        )
+
+
+_KNOWN = 0.99
+"""Share of a file's words that a tokenizer must have: files fill their tables with words of no use."""
+
+
+def _spelled(word: str) -> str:
+    """A word as tokenizers write it: files hold blanks as they are."""
+    return "▁" * len(word) if word and not word.strip(" ") else word
+
+
+def _with_split(tokenizer: Any, expressions: tuple[str, ...]) -> Any:
+    """Copy a byte-level tokenizer, with other expressions that it splits by."""
+    from tokenizers import Tokenizer
+
+    held = json.loads(tokenizer.backend_tokenizer.to_str())
+    splits = [
+        {"type": "Split", "pattern": {"Regex": expression}, "behavior": "Isolated", "invert": False}
+        for expression in expressions
+    ]
+    levels = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+    held["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [*splits, levels]}
+    return Tokenizer.from_str(json.dumps(held))
+
+
+VERSION = "1"
+"""Raised when the same file would be written otherwise; part of the name of a converted model's folder."""
+
+
+FACTS = "gguf.json"
+
+
+_MAGIC = b"GGUF"
+
+
+_BYTES_A_NUMBER = 4
+
+
+_SECONDS, _NUMBERS_A_SECOND, _WORDS_A_SECOND = 10, 20e6, 3300
+"""What a busy core takes to begin, to dequantise, and to read vocabularies; measured on two files."""
+
+
+_NEEDLESS = ("rope_freqs.weight",)
+"""Tensors that transformers computes from the configuration; they count only where they are all ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class GgufHeader:
+    """What a file says of itself.
+
+    Attributes:
+        architecture: As llama.cpp names it.
+        quantisation: Of most of its numbers (``Q4_K_M``).
+        numbers: How many its tensors hold.
+        words: Of its vocabulary.
+    """
+
+    architecture: str
+    quantisation: str
+    numbers: int
+    words: int
+
+
+def converted_gguf(file: Path, model: str) -> Path:
+    """Return the folder in sonde's cache that holds a GGUF file as safetensors; it is written on first use.
+
+    Its numbers are those of the file in float32: dequantising is exact, and a smaller type would round again.
+
+    Args:
+        file: The file.
+        model: Its name, for messages.
+
+    Raises:
+        UsageError: The package gguf is not installed.
+        InputError: The file is damaged, or of an architecture or a tokenizer that transformers does not read.
+        StoreError: The cache cannot be written.
+    """
+    folder = cache_folder("gguf") / f"{files_hash([file])}-{VERSION}"
+    if not folder.is_dir():
+        _convert(file, folder, model)
+    return folder
+
+
+def gguf_facts(folder: Path) -> dict[str, str]:
+    """Return how a converted model was made, for ``run.json``; empty for any other."""
+    path = folder / FACTS
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _convert(file: Path, folder: Path, model: str) -> None:
+    if find_spec("gguf") is None:
+        raise UsageError(f"model {model!r}: GGUF files need the package gguf: pip install 'sonde[gguf]'")
+    check_fetched(file, model)
+    with file.open("rb") as handle:
+        if handle.read(len(_MAGIC)) != _MAGIC:
+            raise InputError(f"model {model!r}: {file.name} is no GGUF file; fetch it again")
+    with _one_line(file, model):
+        from gguf import GGUFReader
+
+        # Opened once: a large vocabulary takes it many seconds.
+        reader = GGUFReader(file)
+        header = _read_header(reader)
+    size = header.numbers * _BYTES_A_NUMBER / 1e9
+    seconds = _SECONDS + header.numbers / _NUMBERS_A_SECOND + header.words / _WORDS_A_SECOND
+    note(
+        f"model {model!r}: dequantising {header.quantisation} once, {header.numbers / 1e6:,.0f} million "
+        f"numbers: {size:.1f} GB in sonde's cache, {2 * size:.1f} GB of memory, about {seconds:.0f} s"
+    )
+
+    def write(made: Path) -> None:
+        with _one_line(file, model), quiet(), redirect_stderr(io.StringIO()):
+            said = _write_model(file, reader, made, model)
+        facts = {"gguf": f"{file.name}, {header.quantisation} dequantised to float32", "tokenizer": said}
+        write_atomic(made / FACTS, json.dumps(facts))
+
+    write_folder(folder, write)
+
+
+@contextmanager
+def _one_line(file: Path, model: str) -> Generator[None]:
+    """Turn whatever a reader of files says of a damaged one into a line."""
+    try:
+        yield
+    except (InputError, StoreError, UsageError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        raise InputError(f"model {model!r}: {file.name} cannot be read: {one_line(error)}") from error
+
+
+def _read_header(reader: Any) -> GgufHeader:
+    from gguf import LlamaFileType
+
+    kinds: Counter[str] = Counter()
+    for tensor in reader.tensors:
+        kinds[tensor.tensor_type.name] += int(tensor.n_elements)
+    named = reader.fields.get("general.file_type")
+    quantisation = max(kinds, key=lambda kind: kinds[kind], default="")
+    if named is not None:
+        quantisation = LlamaFileType(int(named.contents())).name.removeprefix("MOSTLY_").removeprefix("ALL_")
+    architecture = str(reader.fields["general.architecture"].contents())
+    words = len(reader.fields["tokenizer.ggml.tokens"].data)
+    return GgufHeader(architecture, quantisation, kinds.total(), words)
+
+
+def _write_model(file: Path, reader: Any, target: Path, model: str) -> str:
+    """Write configuration, weights and tokenizer; gives what was found of the tokenizer."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+    given = {"gguf_file": file.name}
+    config = AutoConfig.from_pretrained(file.parent, **given)
+    kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    loaded: Any = kind.from_pretrained(
+        file.parent, dtype=torch.float32, output_loading_info=True, low_cpu_mem_usage=True, **given
+    )
+    read, report = loaded
+    if missing := sorted(report["missing_keys"]):
+        raise InputError(
+            f"model {model!r}: {file.name} lacks {missing[0]!r}, which its architecture asks for"
+        )
+    _check_all_read(file, reader, read, model)
+    tokenizer, said = as_the_file_says(
+        file, reader.fields, AutoTokenizer.from_pretrained(file.parent, **given), model
+    )
+    read.hf_quantizer = None
+    read.is_quantized = False
+    if hasattr(read.config, "quantization_config"):
+        del read.config.quantization_config
+    read.config.dtype = torch.float32
+    read.save_pretrained(target)
+    tokenizer.save_pretrained(target)
+    return said
+
+
+def _check_all_read(file: Path, reader: Any, read: Any, model: str) -> None:
+    """Refuse a file with numbers that transformers has no place for.
+
+    Raises:
+        InputError: It has.
+    """
+    own = {tensor.data_ptr(): tensor.numel() for tensor in read.state_dict().values()}
+    held = {str(tensor.name): tensor for tensor in reader.tensors}
+    for name in _NEEDLESS:
+        if name in held and bool((held[name].data == 1).all()):
+            del held[name]
+    surplus = sum(int(tensor.n_elements) for tensor in held.values()) - sum(own.values())
+    if surplus:
+        shapes = {tuple(tensor.shape) for tensor in read.state_dict().values()}
+        odd = next((name for name, tensor in held.items() if tuple(tensor.shape[::-1]) not in shapes), "")
+        such_as = f" (such as {odd!r})" if odd else ""
+        amount = f"{abs(surplus):,} numbers {'less' if surplus > 0 else 'more'}"
+        raise InputError(
+            f"model {model!r}: transformers reads {amount} than "
+            f"{file.name} holds{such_as}; name the checkpoint that it was made from"
+        )

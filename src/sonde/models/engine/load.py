@@ -1,0 +1,335 @@
+"""Loading: from a specification to a model ready for capture; transformers is imported inside."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sonde.base.errors import InputError, SondeError
+from sonde.base.terminal import FAULTS
+from sonde.models.engine.adapters import check_adapter, is_merged
+from sonde.models.engine.architectures import DecoderFamily, EncoderDecoderFamily, EncoderFamily
+from sonde.models.engine.catalogue import ATTENTION_WEIGHTS, MASKED_HEAD, Checkpoint
+from sonde.models.engine.checks import check_vocabulary, contents_by_headers
+from sonde.models.engine.config_values import architectures, names_language_model, number, text_config
+from sonde.models.engine.configuration import config_of
+from sonde.models.engine.device_map import devices_of
+from sonde.models.engine.external import VECTORS, encoder_revision, is_encoder, load_encoder
+from sonde.models.engine.family import (
+    Capabilities,
+    Contents,
+    Family,
+    LoadedModel,
+    ModelSpec,
+    SpecialTokens,
+    computing_device,
+    contents_of,
+)
+from sonde.models.engine.files import (
+    SERVED,
+    SERVED_REVISION,
+    SERVED_SPECIAL,
+    adapter_hash,
+    behind_a_server,
+    gguf_file,
+    takes_texts,
+)
+from sonde.models.engine.gguf import gguf_facts
+from sonde.models.engine.locate import check_content, files_revision, locate
+from sonde.models.engine.model_names import split_family
+from sonde.models.engine.quantise import (
+    by_bitsandbytes,
+    check_quantisation,
+    quantisation_of,
+    quantiser,
+    without_outliers,
+)
+from sonde.models.engine.tokenizer import load_tokenizer, tokenizer_fact
+from sonde.models.engine.weights import TF32, check_files, device_of, dtype_of
+
+_FALLBACKS = ("encoder", "decoder")
+"""Families that take whatever transformers loads; they are asked last, in this order."""
+
+
+def load_model(spec: ModelSpec) -> LoadedModel:
+    """Load a model with its tokenizer and hold its head against a plain forward.
+
+    Raises:
+        UnknownNameError: No model has this name.
+        InputError: It cannot be reached, or cannot be read by sonde.
+    """
+    config = config_of(spec)
+    name, family = _family_of(spec, config)
+    capabilities, special = _described(spec, family)
+    _check_how(spec, config)
+    model = family.load(spec, config)
+    if contents := contents_of(model):
+        capabilities = _with_head(capabilities, contents)
+    if capabilities.head:
+        _check_head(spec, family, model, capabilities)
+    kind = _held_as(spec, config)
+    revision = resolve_revision(spec)
+    check_content(spec)
+    loaded = LoadedModel(
+        spec=spec,
+        revision=revision,
+        model=model,
+        tokenizer=load_tokenizer(spec),
+        capabilities=capabilities,
+        special=special,
+        family=name,
+        # The columns that 8 bits spare are chosen over all rows of a batch.
+        alone=kind == "8bit",
+        facts=_facts(spec, config, model, kind),
+    )
+    loaded = _with_positions(loaded)
+    return dataclasses.replace(loaded, takes_padding=_takes_padding(loaded))
+
+
+def settle(spec: ModelSpec, *, attention: bool = False) -> ModelSpec:
+    """Spell ``auto`` out for this machine, so that results on another are told apart.
+
+    Args:
+        spec: A model.
+        attention: Whether its attention is read: half precision moves the weights of a deep model by some
+            hundredths, and a processor computes in float32 as fast.
+
+    Raises:
+        UsageError: The device or dtype does not exist here.
+    """
+    if takes_texts(spec):
+        return spec
+    device, config = device_of(spec), config_of(spec)
+    dtype = str(dtype_of(spec, config, device)).removeprefix("torch.")
+    if attention and spec.dtype == "auto" and device.type == "cpu" and not quantisation_of(spec, config):
+        dtype = "float32"
+    # Its weights are those of float32, and its numbers are not.
+    dtype = TF32 if spec.dtype == TF32 else dtype
+    return dataclasses.replace(spec, device=str(device), dtype=dtype)
+
+
+def trainable(spec: ModelSpec) -> bool:
+    """Whether the weights of a model are numbers on one device, as training needs them; none is read."""
+    return takes_texts(spec) or not (spec.device_map or quantisation_of(spec, config_of(spec)))
+
+
+def describe(spec: ModelSpec) -> Capabilities:
+    """What a model can be asked for, from its configuration and tokenizer; no weight is read.
+
+    The weights of a folder are held against their headers, so a damaged one is refused before work begins.
+
+    Raises:
+        UnknownNameError: No model has this name.
+        InputError: It cannot be reached, or no family takes it.
+    """
+    if behind_a_server(spec):
+        return SERVED
+    if is_encoder(spec):
+        load_encoder(spec)
+        return VECTORS
+    config = config_of(spec)
+    _, family = _family_of(spec, config)
+    capabilities, _ = _described(spec, family)
+    if spec.reinitialise is None:
+        check_files(spec)
+    _check_how(spec, config)
+    return capabilities
+
+
+def describe_checkpoint(checkpoint: Checkpoint) -> Capabilities:
+    """Return what lenses ask before they read a known checkpoint; nothing is fetched.
+
+    Of a published checkpoint the sizes are 0: only its configuration says them, and no lens of sonde's
+    refuses a model for its size.
+    """
+    if checkpoint.bundled:
+        return describe(ModelSpec(name=checkpoint.name))
+    from sonde.models.engine.family import FAMILIES
+
+    family = FAMILIES.load(checkpoint.family)
+    if isinstance(family, DecoderFamily):
+        kind = "decoder"
+    else:
+        kind = "encoder" if isinstance(family, EncoderFamily) else "encoder-decoder"
+    return Capabilities(
+        kind=kind,
+        layers=0,
+        heads=0,
+        d_model=0,
+        vocab=0,
+        context=0,
+        attention="none" if ATTENTION_WEIGHTS in checkpoint.lacks else "interface",
+        masks=kind != "decoder" and MASKED_HEAD not in checkpoint.lacks,
+        head=MASKED_HEAD not in checkpoint.lacks,
+    )
+
+
+def describe_special(spec: ModelSpec) -> SpecialTokens:
+    """A model's special-token policy; no weight is read."""
+    if takes_texts(spec):
+        return SERVED_SPECIAL
+    config = config_of(spec)
+    _, family = _family_of(spec, config)
+    return family.special_tokens(load_tokenizer(spec), config)
+
+
+def _check_how(spec: ModelSpec, config: Any) -> None:
+    """Refuse an adapter or a quantisation that cannot be read, before a weight is."""
+    check_quantisation(spec, config)
+    if spec.adapter:
+        check_adapter(spec, number(text_config(config), "vocab_size"))
+
+
+def _held_as(spec: ModelSpec, config: Any) -> str:
+    """How the linear layers are held: weights drawn at random are quantised by bitsandbytes alone."""
+    kind = quantisation_of(spec, config)
+    return kind if spec.reinitialise is None or by_bitsandbytes(kind) else ""
+
+
+def _facts(spec: ModelSpec, config: Any, model: Any, kind: str) -> dict[str, str]:
+    """How a model was read, for ``run.json``."""
+    facts = {"tokenizer": tokenizer_fact(spec)}
+    if gguf_file(spec) is not None:
+        facts |= gguf_facts(Path(locate(spec).name))
+    saved, contents = architectures(config), contents_of(model)
+    named = type(model).__name__ in saved or names_language_model(saved)
+    if contents and contents.head and saved and not named:
+        what = "its tied input embeddings" if contents.tied else "weights of its files"
+        facts["head"] = f"{what}; its configuration names {', '.join(saved)}"
+    if kind:
+        facts["quantised"] = quantiser(kind)
+    if spec.adapter and spec.reinitialise is None:
+        facts["adapter"] = "merged" if is_merged(model) else "beside the weights"
+    if places := devices_of(model):
+        facts["placed"] = ", ".join(
+            f"{count} module{'s' * (count > 1)} on {device}" for device, count in places.items()
+        )
+    return facts
+
+
+def resolve_revision(spec: ModelSpec) -> str:
+    """What a name stands for now: a hub commit or a hash of files, and what was made of the weights.
+
+    That is the adapter by its content, the quantisation, and the seed of random weights.
+    """
+    if behind_a_server(spec):
+        return SERVED_REVISION
+    if is_encoder(spec):
+        return encoder_revision(spec)
+    revision = files_revision(spec)
+    if file := split_family(spec.name)[0]:
+        from sonde.models.engine.family import FAMILIES
+
+        revision += f"+{FAMILIES.source_hash(file)[:8]}"
+    if spec.adapter:
+        revision += f"+adapter-{adapter_hash(spec)}"
+    if kind := quantisation_of(spec, config_of(spec)):
+        revision += f"+{quantiser(kind)}"
+    return revision if spec.reinitialise is None else f"{revision}+reinitialised-{spec.reinitialise}"
+
+
+def _described(spec: ModelSpec, family: Family) -> tuple[Capabilities, SpecialTokens]:
+    """What a family says of a model, held against its vocabulary and files; without a mask none masks."""
+    config, tokenizer = config_of(spec), load_tokenizer(spec)
+    capabilities, special = family.capabilities(config), family.special_tokens(tokenizer, config)
+    check_vocabulary(spec, tokenizer, capabilities, special)
+    signs = {"encoder-decoder": special.gap, "decoder": special.infill}
+    sign = signs.get(capabilities.kind, special.mask)
+    capabilities = dataclasses.replace(capabilities, masks=capabilities.masks and sign is not None)
+    contents = contents_by_headers(spec, config, capabilities.kind)
+    return capabilities if contents is None else _with_head(capabilities, contents), special
+
+
+def _with_head(capabilities: Capabilities, contents: Contents) -> Capabilities:
+    """What a model can be asked for, given what its files hold; without a head it cannot fill in."""
+    return dataclasses.replace(capabilities, head=contents.head, masks=capabilities.masks and contents.head)
+
+
+def _family_of(spec: ModelSpec, config: Any) -> tuple[str, Family]:
+    from sonde.models.engine.family import FAMILIES
+
+    if file := split_family(spec.name)[0]:
+        family = FAMILIES.load(file)
+        if not family.matches(config):
+            raise InputError(f"model {spec.name!r}: {file} does not take the type {config.model_type!r}")
+        return file, family
+    named = [name for name in FAMILIES.names() if name not in _FALLBACKS]
+    for name in (*named, *_FALLBACKS):
+        family = FAMILIES.load(name)
+        if family.matches(config):
+            return name, family
+    both = (family for name in named if isinstance(family := FAMILIES.load(name), EncoderDecoderFamily))
+    if any(config.model_type in family.model_types for family in both):
+        raise InputError(
+            f"model {spec.name!r}: its config.json describes one half of an encoder-decoder of type "
+            f"{config.model_type!r}, which is read whole; name the checkpoint that has both"
+        )
+    raise InputError(
+        f"model {spec.name!r}: type {config.model_type!r} is neither a causal, a masked nor a known "
+        "encoder-decoder language model"
+    )
+
+
+def _with_positions(loaded: LoadedModel) -> LoadedModel:
+    """A model with as many positions as its tables have, where its configuration says more."""
+    from sonde.models.engine.trial_batches import table_positions
+
+    with _one_line(loaded.spec, loaded.model), without_outliers(loaded.model):
+        found = table_positions(loaded)
+    told = loaded.capabilities
+    if found is None or found >= told.context:
+        return loaded
+    fact = {"positions": f"{found} of the {told.context} that its configuration asks for"}
+    return dataclasses.replace(
+        loaded, capabilities=dataclasses.replace(told, context=found), facts={**loaded.facts, **fact}
+    )
+
+
+def _takes_padding(loaded: LoadedModel) -> bool:
+    from sonde.models.engine.trial_batches import takes_padding
+
+    with _one_line(loaded.spec, loaded.model), without_outliers(loaded.model):
+        return takes_padding(loaded)
+
+
+def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capabilities) -> None:
+    import torch
+
+    from sonde.models.engine.lm_head import separates
+
+    some = torch.arange(min(4, capabilities.vocab, capabilities.context), device=computing_device(model))[
+        None
+    ]
+    given = {"input_ids": some}
+    if capabilities.kind == "encoder-decoder":
+        given["decoder_input_ids"] = some
+    try:
+        with _one_line(spec, model):
+            separable = separates(*family.body_and_head(model), model, **given)
+    except FloatingPointError as error:
+        dtype = str(model.dtype).removeprefix("torch.")
+        fix = (
+            "run it with --dtype float32 or bfloat16" if dtype == "float16" else "it is damaged or untrained"
+        )
+        raise InputError(f"model {spec.name!r}: its logits are NaN or infinite in {dtype}; {fix}") from error
+    if not separable:
+        raise InputError(
+            f"model {spec.name!r}: {type(model).__name__} does more after its body than sonde can separate"
+        )
+
+
+@contextmanager
+def _one_line(spec: ModelSpec, model: Any) -> Generator[None]:
+    """Turn whatever a model's own code raises on a few subwords into one line."""
+    try:
+        yield
+    except FAULTS as error:
+        if isinstance(error, SondeError):
+            raise
+        line = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"model {spec.name!r}: {type(model).__name__} cannot read a few subwords by itself: {line}"
+        ) from error

@@ -1,0 +1,152 @@
+"""Which files a model has: a run plans with them, and reads no others."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from sonde.base.errors import InputError, StoreError
+from sonde.models.engine.family import ModelSpec
+from sonde.models.engine.files import (
+    Location,
+    Tensor,
+    _locate,
+    adapter_files,
+    adapter_hash,
+    adapter_location,
+    content_files,
+    content_hash,
+    files_hash,
+    gguf_file,
+    read_header,
+    revision_of,
+    takes_texts,
+    weights_of,
+)
+from sonde.models.engine.model_names import bundled_folder, split_family
+
+
+def locate(spec: ModelSpec) -> Location:
+    """Find a model without opening it; a GGUF file is where sonde keeps what it makes of it.
+
+    Raises:
+        UnknownNameError: The name looks like a path or a bundled name, and nothing is there.
+        InputError: The folder holds no model, or the GGUF file cannot be read.
+    """
+    if (file := gguf_file(spec)) is not None:
+        from sonde.models.engine.gguf import converted_gguf
+
+        return Location(name=str(converted_gguf(file, spec.full_name)), local=True, revision="")
+    return _locate(spec)
+
+
+def pin(spec: ModelSpec) -> ModelSpec:
+    """Return the specification of a model's files as they are now; loading it refuses any others.
+
+    Raises:
+        UnknownNameError: No model has this name.
+        InputError: An adapter cannot be found.
+    """
+    return spec if takes_texts(spec) else dataclasses.replace(spec, content=_content(spec))
+
+
+def files_revision(spec: ModelSpec) -> str:
+    """Return the commit of a model on the hub, or the hash of its folder's files, or of its GGUF file."""
+    if (file := gguf_file(spec)) is not None:
+        return f"gguf-{files_hash([file])}"
+    place = locate(spec)
+    return content_hash(place.name) if place.local else revision_of(place)
+
+
+def _content(spec: ModelSpec) -> str:
+    adapter = f"+{adapter_hash(spec)}" if spec.adapter else ""
+    return f"{files_revision(spec)}{adapter}"
+
+
+def check_content(spec: ModelSpec) -> None:
+    """Refuse weights that are not those that a run has planned with, and files its numbers under.
+
+    Raises:
+        InputError: The files were written again.
+    """
+    if spec.content and _content(spec) != spec.content:
+        raise InputError(
+            f"model {spec.name!r}: its files were written again after the run had begun; repeat the command "
+            "to read them as they are now"
+        )
+
+
+def stored(spec: ModelSpec, folder: Path) -> ModelSpec:
+    """The specification by which another machine loads the very same model.
+
+    A local checkpoint is copied below the folder under the hash of its files, unless it is there. A hub name
+    gets the revision that it stands for on this machine. Bundled models come with sonde.
+
+    Args:
+        spec: The model, as this machine finds it.
+        folder: An absolute path that every machine sees.
+
+    Raises:
+        StoreError: The folder cannot be written to, or is full.
+        SondeError: The model is not there.
+    """
+    family, bare = split_family(spec.name)
+    if spec.adapter:
+        spec = dataclasses.replace(spec, adapter=_stored_adapter(spec, folder))
+    if takes_texts(spec) or bundled_folder(bare):
+        return spec
+    place = locate(spec)
+    if not place.local:
+        return dataclasses.replace(spec, revision=revision_of(place))
+    copy = folder / content_hash(place.name)
+    if not copy.is_dir() or content_hash(str(copy)) != copy.name:
+        _copy(spec.name, [*content_files(Path(place.name)), *Path(place.name).glob("*.jinja")], copy)
+    return dataclasses.replace(spec, name=f"{family}:{copy}" if family else str(copy))
+
+
+def _stored_adapter(spec: ModelSpec, folder: Path) -> str:
+    """The adapter of a model, copied likewise; what comes from the hub with the revision that it has here."""
+    place = adapter_location(spec)
+    if not place.local:
+        return f"{place.name}@{revision_of(place)}"
+    files = adapter_files(spec)
+    copy = folder / f"adapter-{files_hash(files)}"
+    if not copy.is_dir() or files_hash([copy / file.name for file in files]) != files_hash(files):
+        _copy(spec.adapter, files, copy)
+    return str(copy)
+
+
+def _copy(source: str, files: Iterable[Path], copy: Path) -> None:
+    """Copy what is read of a checkpoint; a copy that was cut off does not bear the name of a whole one."""
+    begun = copy.with_name(f".{copy.name}.{os.getpid()}.tmp")
+    try:
+        shutil.rmtree(copy, ignore_errors=True)
+        begun.mkdir(parents=True)
+        for file in files:
+            shutil.copyfile(file, begun / file.name)
+        begun.rename(copy)
+    except OSError as error:
+        shutil.rmtree(begun, ignore_errors=True)
+        raise StoreError(
+            f"cannot copy model {source!r} to {copy}: {error.strerror or error}; finished results are "
+            "kept, free space and run again"
+        ) from error
+
+
+def local_headers(spec: ModelSpec) -> dict[str, Tensor]:
+    """What the safetensors of a local folder hold, by name; nothing of pickles, nor of the hub.
+
+    Raises:
+        InputError: A file is missing or damaged.
+    """
+    place = locate(spec)
+    weights = weights_of(place, spec.name) if place.local else None
+    if weights is None or weights.pickled:
+        return {}
+    held: dict[str, Tensor] = {}
+    for file in weights.files:
+        held |= read_header(file, spec.name)
+    return held

@@ -1,0 +1,229 @@
+"""A model as a user names it: ``[FAMILY.py:]NAME[@REVISION][?gguf=FILE&adapter=PATH&quantise=8bit]``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from jaxtyping import UInt64
+
+from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.files import expand_home
+from sonde.models.engine.family import ModelSpec
+from sonde.results.columns import scan_files
+
+PREFIX = "openai:"
+"""What stands before the name of a model that a server with OpenAI's protocol runs."""
+
+
+NONE = "none"
+
+
+QUANTISATIONS = (NONE, "8bit", "4bit")
+"""How bitsandbytes may hold the weights of linear layers: as they are, in 8 bits (LLM.int8) or in 4 (NF4)."""
+
+
+_OPTIONS = ("gguf", "adapter", "quantise")
+"""What may stand behind the question mark, in the order in which names in tables have it."""
+
+
+def split_revision(name: str) -> tuple[str, str]:
+    """Split ``name@revision``; a folder whose path holds an ``@`` is a name.
+
+    >>> split_revision("bigcode/santacoder@dedup")
+    ('bigcode/santacoder', 'dedup')
+    >>> split_revision("gpt2")
+    ('gpt2', '')
+    """
+    if "@" not in name or expand_home(name).is_dir():
+        return name, ""
+    bare, _, revision = name.rpartition("@")
+    return bare, revision
+
+
+def split_family(name: str) -> tuple[str, str]:
+    """Split ``FAMILY.py:MODEL`` into the file of a model family and the model; the file is empty without one.
+
+    >>> split_family("./my_family.py:./checkpoint")
+    ('./my_family.py', './checkpoint')
+    >>> split_family("gpt2")
+    ('', 'gpt2')
+    """
+    stem, found, model = name.partition(".py:")
+    return (f"{stem}.py", model) if found else ("", name)
+
+
+def split_options(name: str) -> tuple[str, dict[str, str]]:
+    """Split what stands behind the question mark of a name; a folder whose path holds one is a name.
+
+    >>> split_options("gpt2?quantise=8bit")
+    ('gpt2', {'quantise': '8bit'})
+
+    Raises:
+        UnknownNameError: An option or a quantisation that there is not.
+        UsageError: Something else than ``option=value`` stands there.
+    """
+    if "?" not in name or name.startswith(PREFIX) or expand_home(split_family(name)[1]).is_dir():
+        return name, {}
+    bare, _, written = name.partition("?")
+    options: dict[str, str] = {}
+    for part in written.split("&"):
+        option, equals, value = part.partition("=")
+        if option not in _OPTIONS:
+            raise UnknownNameError(f"option of model {name!r}", option, _OPTIONS)
+        if not equals or not value or option in options:
+            raise UsageError(
+                f"model {name!r}: {part!r} is not OPTION=VALUE, each once; for example {bare}?quantise=8bit"
+            )
+        options[option] = value
+    if (asked := options.get("quantise", NONE)) not in QUANTISATIONS:
+        raise UnknownNameError(f"quantise of model {name!r}", asked, QUANTISATIONS)
+    return bare, options
+
+
+def full_name(name: str, *, adapter: str = "", quantise: str = NONE) -> str:
+    """A name with what holds for all models of a run, unless the name says otherwise by itself.
+
+    >>> full_name("gpt2?adapter=./lora", quantise="8bit")
+    'gpt2?adapter=./lora&quantise=8bit'
+    >>> full_name("gpt2?quantise=none", quantise="8bit")
+    'gpt2'
+
+    Raises:
+        UsageError: The name cannot be read, or is that of a model behind a server.
+    """
+    bare, own = split_options(name)
+    if name.startswith(PREFIX):
+        if adapter or quantise != NONE:
+            raise UsageError(
+                f"model {name!r} is behind a server, which holds its weights; leave out --adapter and "
+                "--quantise"
+            )
+        return name
+    held = {"gguf": NONE, "adapter": adapter or NONE, "quantise": quantise} | own
+    asked = [f"{option}={held[option]}" for option in _OPTIONS if held[option] != NONE]
+    return f"{bare}?{'&'.join(asked)}" if asked else bare
+
+
+def spec_of(
+    name: str,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    device_map: str = "",
+    trust_remote_code: bool = False,
+) -> ModelSpec:
+    """What is loaded for a name.
+
+    Args:
+        name: As a user writes it.
+        device: Where it runs.
+        dtype: Type of its numbers.
+        device_map: Where its parts lie, as text; empty for all on the device.
+        trust_remote_code: Whether a model's own code may run.
+
+    Raises:
+        UsageError: The name cannot be read.
+    """
+    bare, options = split_options(name)
+    bare, revision = split_revision(bare)
+    held = {option: value for option, value in options.items() if value != NONE}
+    return ModelSpec(
+        name=bare,
+        revision=revision,
+        device=device,
+        dtype=dtype,
+        trust_remote_code=trust_remote_code,
+        gguf=held.get("gguf", ""),
+        adapter=held.get("adapter", ""),
+        quantise=held.get("quantise", ""),
+        device_map=device_map,
+    )
+
+
+_PREFIX = "sonde/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFiles:
+    """Files beside a model's weights that say what it has seen; None where there is none.
+
+    Attributes:
+        files: One row a training file, with version, licence and hash.
+        seen: ``item_hash``: first 16 digits of the ids of all items trained on, as sorted numbers.
+        frequencies: ``subword_id, count`` in the training data.
+    """
+
+    files: Path | None
+    seen: Path | None
+    frequencies: Path | None
+
+
+def bundled_names() -> tuple[str, ...]:
+    """Public names of the bundled models, sorted."""
+    home = _home()
+    if not home.is_dir():
+        return ()
+    folders = [folder for folder in home.iterdir() if (folder / "config.json").is_file()]
+    return tuple(sorted(_PREFIX + folder.name for folder in folders))
+
+
+def bundled_folder(name: str) -> Path | None:
+    """The folder of a bundled model, None for any other name.
+
+    Raises:
+        UnknownNameError: The name belongs to the bundled models but none of them has it.
+    """
+    if not name.startswith(_PREFIX):
+        return None
+    if name not in bundled_names():
+        raise UnknownNameError("bundled model", name, bundled_names(), "see `sonde list models`")
+    return _home() / name.removeprefix(_PREFIX)
+
+
+def manifest(name: str) -> ManifestFiles:
+    """Where a model says what it was trained on; any folder may hold the files that bundled ones do.
+
+    What stands behind a name, revision or quantisation, does not change what its weights have seen.
+    """
+    bare = split_revision(split_options(name)[0])[0]
+    folder = bundled_folder(bare) or expand_home(bare)
+    found = {
+        field: path if (path := folder / f"{file}.parquet").is_file() else None
+        for field, file in (("files", "manifest"), ("seen", "seen"), ("frequencies", "frequencies"))
+    }
+    return ManifestFiles(**found)
+
+
+def frequencies(name: str) -> pl.DataFrame | None:
+    """``subword_id, count`` in a model's training data, None where it does not say."""
+    path = manifest(name).frequencies
+    return None if path is None else scan_files(path).collect()
+
+
+def seen_items(name: str, item_ids: Iterable[str]) -> frozenset[str]:
+    """Those items that a model was trained on, as far as it says."""
+    path = manifest(name).seen
+    ids = list(item_ids)
+    if path is None or not ids:
+        return frozenset()
+    seen = _hashes(path)
+    asked = np.array([int(item[:16], 16) for item in ids], np.uint64)
+    place = np.searchsorted(seen, asked)
+    inside = place < len(seen)
+    inside[inside] = seen[place[inside]] == asked[inside]
+    return frozenset(item for item, known in zip(ids, inside.tolist(), strict=True) if known)
+
+
+@lru_cache(maxsize=2)
+def _hashes(path: Path) -> UInt64[np.ndarray, " item"]:
+    return np.sort(scan_files(path).select("item_hash").collect()["item_hash"].to_numpy())
+
+
+def _home() -> Path:
+    return Path(str(files("sonde.models"))) / "bundled"

@@ -1,0 +1,191 @@
+"""Weights of fewer bits: by bitsandbytes while a model is read, or as a checkpoint was saved (GPTQ, AWQ).
+
+Of 8 bits (LLM.int8) the inputs of a layer are rounded too, all but columns that hold a large number anywhere
+in the batch. Of 4 bits (NF4) the weights are rounded alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any, cast
+
+from sonde.base.errors import InputError, UsageError
+from sonde.base.terminal import one_line, quiet
+from sonde.models.engine.family import ModelSpec
+
+_PACKAGE = "bitsandbytes"
+
+
+_PACKAGES = {"8bit": _PACKAGE, "4bit": _PACKAGE, "gptq": "gptqmodel", "awq": "gptqmodel"}
+"""What computes with the weights of a quantisation, where it is not transformers itself."""
+
+
+def saved_quantisation(config: Any) -> str:
+    """How the weights of a checkpoint were quantised before they were saved; empty where they were not.
+
+    ``"8bit"`` and ``"4bit"`` are bitsandbytes', others go by transformers' name: ``"gptq"``, ``"awq"``.
+    """
+    held = _settings(config)
+    if not held:
+        return ""
+    if held.get("load_in_8bit") or held.get("load_in_4bit"):
+        return "8bit" if held.get("load_in_8bit") else "4bit"
+    method = held.get("quant_method", "")
+    return str(getattr(method, "value", method)) or "unknown"
+
+
+def _settings(config: Any) -> Mapping[str, Any]:
+    held = getattr(config, "quantization_config", None)
+    if held is None:
+        return {}
+    return cast("Mapping[str, Any]", held if isinstance(held, Mapping) else held.to_dict())
+
+
+def quantisation_of(spec: ModelSpec, config: Any) -> str:
+    """How the linear layers of a model are held: as asked, as saved, or empty for as they are."""
+    return spec.quantise or saved_quantisation(config)
+
+
+def by_bitsandbytes(kind: str) -> bool:
+    """Whether bitsandbytes holds layers of such a quantisation."""
+    return kind in ("8bit", "4bit")
+
+
+def check_quantisation(spec: ModelSpec, config: Any) -> None:
+    """Refuse what cannot be quantised, or read, on this machine; no weight is read.
+
+    Raises:
+        UsageError: It was quantised before, or bitsandbytes is not installed.
+        InputError: A package or device that the checkpoint needs is not there.
+    """
+    saved = saved_quantisation(config)
+    if spec.quantise:
+        if saved:
+            raise UsageError(
+                f"model {spec.name!r}: its weights were saved as {saved} and are read so; leave out "
+                f"--quantise {spec.quantise}"
+            )
+        _must_have_bitsandbytes(spec)
+        if '"disk"' in spec.device_map or '"cpu"' in spec.device_map:
+            raise UsageError(
+                f"model {spec.name!r}: bitsandbytes does not fetch {spec.quantise} weights from memory or "
+                "disk; leave out --quantise, or give --device-map auto"
+            )
+    elif saved and spec.reinitialise is None:
+        if by_bitsandbytes(saved):
+            _must_have_bitsandbytes(spec)
+        _must_be_readable(spec, config, saved)
+
+
+def _must_have_bitsandbytes(spec: ModelSpec) -> None:
+    if find_spec(_PACKAGE) is None:
+        raise UsageError(
+            f"model {spec.name!r}: weights in {spec.quantise or 'few bits'} need bitsandbytes: "
+            "pip install 'sonde[quantise]'"
+        )
+
+
+def _must_be_readable(spec: ModelSpec, config: Any, saved: str) -> None:
+    """Ask transformers whether this machine has what a quantised checkpoint needs."""
+    from transformers.quantizers.auto import AutoHfQuantizer
+
+    try:
+        with quiet():
+            asked = AutoHfQuantizer.from_config(dict(_settings(config)), pre_quantized=True)
+            asked.validate_environment(device_map=None, weights_only=True)
+    except (ImportError, RuntimeError, ValueError, TypeError, NotImplementedError) as error:
+        raise InputError(
+            f"model {spec.name!r}: its weights were saved as {saved}, which is not read here: "
+            f"{one_line(error)}; or name its weights before they were quantised"
+        ) from error
+
+
+def bitsandbytes_settings(kind: str, dtype: Any) -> Any:
+    """What transformers is told: LLM.int8 with its published threshold, or NF4 without a second rounding."""
+    from transformers import BitsAndBytesConfig
+
+    if kind == "8bit":
+        return BitsAndBytesConfig(load_in_8bit=True)
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_compute_dtype=dtype,
+    )
+
+
+def quantise_in_memory(model: Any, settings: Any) -> Any:
+    """Quantise a model that was drawn at random, by the layers and rules that reading a checkpoint has."""
+    from torch import nn
+    from transformers.integrations.bitsandbytes import replace_with_bnb_linear
+    from transformers.pytorch_utils import Conv1D
+    from transformers.quantizers.base import HfQuantizer
+
+    layers: Any = importlib.import_module("bitsandbytes.nn.modules")
+    before = dict(model.named_modules())
+    spared = HfQuantizer.get_modules_to_not_convert(model, None, model._keep_in_fp32_modules)
+    replace_with_bnb_linear(model, modules_to_not_convert=spared, quantization_config=settings)
+    eight = bool(settings.load_in_8bit)
+    for name, module in model.named_modules():
+        old = before[name]
+        if module is old or not isinstance(module, nn.Linear):
+            continue
+        weight = old.weight.data.T.contiguous() if isinstance(old, Conv1D) else old.weight.data
+        if eight:
+            given = layers.Int8Params(weight, requires_grad=False, has_fp16_weights=False)
+        else:
+            given = layers.Params4bit(
+                weight, requires_grad=False, compress_statistics=False, quant_type="nf4", module=module
+            )
+        module._parameters["weight"] = given.to("cpu")
+        module._parameters["bias"] = old.bias
+    model.config.quantization_config = settings
+    return model
+
+
+def same_on_every_processor(model: Any) -> None:
+    """Have 4 bits widened and multiplied in the type of the inputs.
+
+    Where a processor multiplies in bfloat16, bitsandbytes rounds inputs to it and takes only some widths.
+    """
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
+
+
+@contextmanager
+def without_outliers(model: Any) -> Generator[None]:
+    """Round every column of the inputs of 8-bit layers, so that a row does not depend on those beside it."""
+    held = [
+        (module.state, module.state.threshold)
+        for module in model.modules()
+        if type(module).__name__ == "Linear8bitLt"
+    ]
+    for state, _ in held:
+        state.threshold = 0.0
+    try:
+        yield
+    finally:
+        for state, threshold in held:
+            state.threshold = threshold
+
+
+def quantiser(kind: str) -> str:
+    """A quantisation with the version of what computes with it, for revisions.
+
+    >>> quantiser("fp8")
+    'fp8'
+    """
+    if (package := _PACKAGES.get(kind)) is None:
+        return kind
+    try:
+        return f"{kind}-{package}-{version(package)}"
+    except PackageNotFoundError:
+        return f"{kind}-{package}-absent"
+
+
+logging.getLogger(_PACKAGE).setLevel(logging.ERROR)

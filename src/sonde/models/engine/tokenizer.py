@@ -1,0 +1,324 @@
+"""A model's tokenizer, read once for each state of its files; no weight is."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from sonde.base.errors import InputError
+from sonde.base.files import FileStamp
+from sonde.models.engine.checks import check_tokenizer, tokenizer_fault
+from sonde.models.engine.configuration import config_of, fetch, tokenizer_stamps, unweighted
+from sonde.models.engine.family import ModelSpec
+from sonde.models.engine.files import VOCABULARY_LIMIT, file_of, read_object
+from sonde.models.engine.locate import locate
+from sonde.models.engine.tokenizer_comparison import FILE, count_unlike, cut_texts
+
+SENTENCEPIECE_FILE = "sentencepiece.bpe.model"
+
+
+_LIMIT = 64 << 20
+
+
+_FIRST = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+
+
+_CODES = {
+    "base": ("__java__", "__python__", "__en_XX__"),
+    "multi": ("__java__", "__python__", "__en_XX__", "__javascript__", "__php__", "__ruby__", "__go__"),
+}
+
+
+_PIECE, _NORMALISER = 1, 3
+
+
+_TEXT, _SCORE, _CHARACTERS = 1, 2, 2
+
+
+def plbart_tokenizer(path: Path, settings: dict[str, Any], model: str) -> Any:
+    """The tokenizer of a PLBART checkpoint.
+
+    Args:
+        path: Its SentencePiece model.
+        settings: Its ``tokenizer_config.json``: ``language_codes`` and ``src_lang``.
+        model: Its name, for errors.
+
+    Raises:
+        InputError: The file is no SentencePiece model, or the settings name unknown languages.
+    """
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+    from tokenizers.processors import TemplateProcessing
+    from transformers import PreTrainedTokenizerFast
+
+    pieces, characters = _read(path, model)
+    kind = str(settings.get("language_codes", "base"))
+    if kind not in _CODES:
+        raise InputError(f"model {model!r}: language_codes {kind!r} is unknown; known: {', '.join(_CODES)}")
+    # fairseq puts its own four first, and leaves out the three that SentencePiece begins with.
+    ids = _FIRST | {piece: number + 1 for number, (piece, _) in enumerate(pieces) if number > 2}
+    first = len(pieces) + 1
+    ids |= {code: first + place for place, code in enumerate(_CODES[kind])}
+    special = [*_FIRST, *_CODES[kind]]
+    if kind == "base":
+        ids["<mask>"] = first + len(_CODES[kind])
+    tokenizer = Tokenizer(models.BPE(ids, _merges(pieces[3:]), unk_token="<unk>", fuse_unk=True))
+    blanks = [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
+    replaced = [normalizers.Precompiled(characters)] if characters else []
+    tokenizer.normalizer = normalizers.Sequence([*replaced, *blanks])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.add_special_tokens(special)
+    if kind == "base":
+        tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+    language = settings.get("src_lang") or (None if kind == "base" else "en_XX")
+    behind = ["</s>"] if language is None else ["</s>", f"__{str(language).strip('_')}__"]
+    if behind[-1] not in ids:
+        raise InputError(
+            f"model {model!r}: src_lang {language!r} is unknown; known: {', '.join(_CODES[kind])}"
+        )
+    tokenizer.post_processor = TemplateProcessing(
+        single=" ".join(["$A", *behind]), special_tokens=[(token, ids[token]) for token in behind]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token="<s>",
+        eos_token="</s>",
+        unk_token="<unk>",
+        pad_token="<pad>",
+        mask_token="<mask>" if kind == "base" else None,
+        additional_special_tokens=list(_CODES[kind]),
+    )
+
+
+def _merges(pieces: list[tuple[str, float]]) -> list[tuple[str, str]]:
+    """Every pair of pieces that is a piece, in the order in which SentencePiece prefers what they make."""
+    order = {piece: place for place, (piece, _) in enumerate(pieces)}
+    found = [
+        (-score, order[piece[:cut]], order[piece[cut:]], piece[:cut], piece[cut:])
+        for piece, score in pieces
+        for cut in range(1, len(piece))
+        if piece[:cut] in order and piece[cut:] in order
+    ]
+    return [pair[3:] for pair in sorted(found)]
+
+
+def _read(path: Path, model: str) -> tuple[list[tuple[str, float]], bytes]:
+    """Pieces with scores, and the table that characters are replaced by."""
+    try:
+        if path.stat().st_size > _LIMIT:
+            raise ValueError("it is too large")
+        pieces: list[tuple[str, float]] = []
+        characters = b""
+        for number, value in _fields(path.read_bytes()):
+            if number == _PIECE:
+                held = dict(_fields(value))
+                score = struct.unpack("<f", held[_SCORE])[0] if _SCORE in held else 0.0
+                pieces.append((held[_TEXT].decode(), score))
+            elif number == _NORMALISER:
+                characters = dict(_fields(value)).get(_CHARACTERS, b"")
+        if len(pieces) < 4:
+            raise ValueError("it holds no pieces")
+    except (ValueError, KeyError, IndexError, struct.error) as error:
+        raise InputError(f"model {model!r}: {path.name} is no SentencePiece model; fetch it again") from error
+    return pieces, characters
+
+
+def _fields(raw: bytes) -> Iterator[tuple[int, bytes]]:
+    """Fields of a message of a protocol buffer that are strings, messages or floats, by number."""
+    at = 0
+    while at < len(raw):
+        key, at = _varint(raw, at)
+        number, kind = key >> 3, key & 7
+        if kind == 0:
+            _, at = _varint(raw, at)
+            continue
+        if kind == 2:
+            size, at = _varint(raw, at)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise ValueError("no protocol buffer")
+        if at + size > len(raw):
+            raise ValueError("cut short")
+        yield number, raw[at : at + size]
+        at += size
+
+
+def _varint(raw: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = raw[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+
+
+_SETTINGS = {
+    "do_lower_case": ("normalizer", "lowercase"),
+    "strip_accents": ("normalizer", "strip_accents"),
+    "tokenize_chinese_chars": ("normalizer", "handle_chinese_chars"),
+    "add_prefix_space": ("pre_tokenizer", "add_prefix_space"),
+}
+"""Settings of tokenizer_config.json that change how a text is cut, each with what it is in the file."""
+
+
+def may_be_read_from_file(spec: ModelSpec) -> bool:
+    """Tell whether a model has a tokenizer.json, and no code of its own that would have to run beside it."""
+    return file_of(locate(spec), FILE) is not None and "auto_map" not in _settings(spec)
+
+
+def like_its_file(spec: ModelSpec, tokenizer: Any | None, settings: dict[str, Any]) -> tuple[Any, str]:
+    """Return a tokenizer that cuts texts as its model's tokenizer.json does, and what was found.
+
+    Args:
+        spec: The model.
+        tokenizer: What transformers makes of its files; None where its class cannot be made from them.
+        settings: What it was made with beside the files.
+
+    Returns:
+        The tokenizer itself, or the file's where they differ; and a clause for ``run.json``, which names the
+        class.
+
+    Raises:
+        InputError: The model's files contradict each other.
+    """
+    name = type(tokenizer).__name__
+    path = file_of(locate(spec), FILE)
+    if path is None:
+        return tokenizer, f"{name}, without a {FILE}"
+    wanted = _subwords_of_file(spec, path)
+    if tokenizer is None:
+        why = "the class of its type cannot be made from it"
+    elif not getattr(tokenizer, "is_fast", False):
+        why = f"{name} gives no character offsets"
+    elif unlike := count_unlike(tokenizer, wanted):
+        why = f"{name} cuts {unlike} of {len(wanted)} texts otherwise"
+    else:
+        return tokenizer, f"{name}, as its {FILE}"
+    _check_settings(spec, path)
+    from transformers import PreTrainedTokenizerFast
+
+    as_saved = fetch(PreTrainedTokenizerFast, spec, **settings)
+    if unlike := count_unlike(as_saved, wanted):
+        raise InputError(
+            f"model {spec.name!r}: {type(as_saved).__name__} cuts {unlike} of {len(wanted)} texts otherwise "
+            f"than its {FILE}; save the tokenizer again beside the model"
+        )
+    return as_saved, f"its {FILE}, since {why}"
+
+
+def _subwords_of_file(spec: ModelSpec, path: Path) -> list[list[int]]:
+    from tokenizers import Tokenizer
+
+    try:
+        held = Tokenizer.from_file(str(path))
+    except Exception as error:
+        line = " ".join(str(error).split())[:200]
+        raise InputError(f"model {spec.name!r}: its {FILE} cannot be read: {line}; fetch it again") from error
+    return cut_texts(held)
+
+
+def _check_settings(spec: ModelSpec, path: Path) -> None:
+    """Refuse a tokenizer.json beside a tokenizer_config.json that says something else about the text.
+
+    Raises:
+        InputError: They contradict each other.
+    """
+    settings = _settings(spec)
+    held = read_object(path, spec.name, limit=VOCABULARY_LIMIT)
+    for setting, (part, field) in _SETTINGS.items():
+        asked = settings.get(setting)
+        if asked is not None and (found := set(_values(held.get(part), field))) and found != {asked}:
+            raise InputError(
+                f"model {spec.name!r}: its tokenizer_config.json has {setting} = {asked} and its {FILE} "
+                f"{', '.join(map(str, sorted(found, key=str)))}; correct the one that is wrong"
+            )
+
+
+def _settings(spec: ModelSpec) -> dict[str, Any]:
+    path = file_of(locate(spec), "tokenizer_config.json")
+    return {} if path is None else read_object(path, spec.name)
+
+
+def _values(node: Any, field: str) -> Iterator[Any]:
+    """Yield every value of a field in a nested part of a tokenizer."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            if name == field:
+                yield value
+            yield from _values(value, field)
+    elif isinstance(node, list):
+        for one in node:
+            yield from _values(one, field)
+
+
+def load_tokenizer(spec: ModelSpec) -> Any:
+    """Return a model's fast tokenizer, which cuts texts as its tokenizer.json does where it has one.
+
+    Raises:
+        UnknownNameError: No model has this name.
+        InputError: It cannot be reached, or gives no character offsets.
+    """
+    return _read_tokenizer(unweighted(spec), tokenizer_stamps(spec))[0]
+
+
+def tokenizer_fact(spec: ModelSpec) -> str:
+    """Return which class a model's tokenizer has and how it compares with its tokenizer.json, as a clause."""
+    return _read_tokenizer(unweighted(spec), tokenizer_stamps(spec))[1]
+
+
+@lru_cache(maxsize=4)
+def _read_tokenizer(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> tuple[Any, str]:
+    from transformers import AutoTokenizer
+
+    own = _published_by_pieces(spec)
+    if own is not None:
+        return own, f"made from its {SENTENCEPIECE_FILE}"
+    old = _old_special_tokens(spec)
+    try:
+        tokenizer = fetch(AutoTokenizer, spec, **old)
+    except InputError as error:
+        if (reason := tokenizer_fault(spec)) is not None:
+            raise InputError(f"model {spec.name!r}: {reason}") from error
+        if not may_be_read_from_file(spec):
+            raise
+        tokenizer = None
+    tokenizer, fact = like_its_file(spec, tokenizer, old)
+    if not getattr(tokenizer, "is_fast", False):
+        raise InputError(
+            f"model {spec.name!r}: {type(tokenizer).__name__} is a tokenizer without offsets; "
+            "save a fast one (tokenizer.json) beside the model"
+        )
+    check_tokenizer(spec, tokenizer)
+    return tokenizer, fact
+
+
+def _published_by_pieces(spec: ModelSpec) -> Any | None:
+    """The tokenizer of a model that transformers reads without character offsets, where we can."""
+    place = locate(spec)
+    if file_of(place, "config.json") is None or config_of(spec).model_type != "plbart":
+        return None
+    pieces = file_of(place, SENTENCEPIECE_FILE)
+    if pieces is None or file_of(place, "tokenizer.json") is not None:
+        return None
+    settings = file_of(place, "tokenizer_config.json")
+    return plbart_tokenizer(pieces, {} if settings is None else read_object(settings, spec.name), spec.name)
+
+
+def _old_special_tokens(spec: ModelSpec) -> dict[str, Any]:
+    """What transformers 5 does not read by itself: additional tokens written without their type (CodeT5)."""
+    path = file_of(locate(spec), "special_tokens_map.json")
+    listed = read_object(path, spec.name) if path is not None else {}
+    more = listed.get("additional_special_tokens", [])
+    if not any(isinstance(token, dict) and "__type" not in token for token in more):
+        return {}
+    from transformers import AddedToken
+
+    return {
+        "extra_special_tokens": [AddedToken(**token) if isinstance(token, dict) else token for token in more]
+    }

@@ -1,0 +1,197 @@
+"""Small batches that a model is tried on before its numbers are trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from sonde.base.errors import InputError
+from sonde.models.engine.family import LoadedModel
+
+_LENGTHS = (13, 8)
+
+
+def near(loaded: LoadedModel) -> float:
+    """Largest difference that is rounding; in half precision other shapes of a batch round otherwise.
+
+    So do 8 bits, where a number that is a little larger may be rounded to another step.
+    """
+    return 1e-3 if loaded.model.dtype == torch.float32 and not loaded.alone else 5e-2
+
+
+@torch.inference_mode()
+def takes_padding(loaded: LoadedModel) -> bool:
+    """Whether a row reads the same beside a longer one, which it is padded to.
+
+    Raises:
+        InputError: A decoder's states depend on what stands behind them, so that it is none.
+    """
+    long, short = some_rows(loaded, _LENGTHS)
+    decoder = loaded.capabilities.kind == "decoder"
+    if decoder:
+        # What follows in the longer row is to matter as little as padding.
+        short = long[: len(short)]
+    alone = forward_rows(loaded, [short])[0].last_hidden_state[0]
+    if not bool(torch.isfinite(alone).all()):
+        return True
+    together = forward_rows(loaded, [long, short])[0].last_hidden_state[:, : len(short)]
+    takes = all(moved(one, alone) <= near(loaded) for one in together[0 if decoder else 1 :])
+    if decoder and not takes:
+        raise InputError(
+            f"model {loaded.spec.name!r}: {type(loaded.model).__name__} sees what stands behind a subword, "
+            "so its losses are not those of a model that reads from left to right; name a causal or a masked "
+            "model"
+        )
+    return takes
+
+
+def moved(states: Tensor, usual: Tensor) -> float:
+    """Largest change of a state, as a share of the largest; infinite where a number is none."""
+    apart, most = float((states.float() - usual.float()).abs().max()), float(usual.abs().max())
+    return apart / max(1.0, most) if apart < float("inf") else float("inf")
+
+
+def some_rows(loaded: LoadedModel, lengths: Sequence[int]) -> list[list[int]]:
+    """Rows of different ids of the vocabulary, none of them special but those around a text.
+
+    Args:
+        loaded: The model.
+        lengths: How many ids each row has between the special ones; fewer where the model takes fewer.
+    """
+    special, capabilities = loaded.special, loaded.capabilities
+    prefix = [*special.prefix]
+    if capabilities.kind == "decoder" and special.bos is not None:
+        prefix = [special.bos]
+    apart = {*prefix, *special.suffix, special.pad, special.mask}
+    spread = torch.linspace(0, capabilities.vocab - 1, 4 * sum(lengths)).long().tolist()
+    usual = [one for one in dict.fromkeys(spread) if one not in apart] or [special.pad]
+    room = capabilities.context - len(prefix) - len(special.suffix) - 1
+    rows: list[list[int]] = []
+    for length in lengths:
+        size = max(1, min(length, room))
+        own = [usual[at * 37 % len(usual)] for at in range(len(rows), len(rows) + size)]
+        rows.append([*prefix, *own, *special.suffix])
+    return rows
+
+
+def forward_rows(loaded: LoadedModel, rows: Sequence[list[int]], **more: bool) -> list[Any]:
+    """What a model returns for some rows, padded as everywhere else; of an encoder-decoder for both sides."""
+    from sonde.models.engine.family import FAMILIES
+
+    kind, device = loaded.capabilities.kind, loaded.device
+    ids = _padded(rows, loaded.special.pad, device)
+    body, _ = FAMILIES.load(loaded.family).body_and_head(loaded.model)
+    if kind == "decoder":
+        return [body(input_ids=ids, use_cache=False, **more)]
+    mask = _padded([[1] * len(row) for row in rows], 0, device)
+    if kind == "encoder":
+        return [body(input_ids=ids, attention_mask=mask, **more)]
+    read = loaded.model.get_encoder()(input_ids=ids, attention_mask=mask, **more)
+    written = loaded.model.get_decoder()(
+        input_ids=ids,
+        encoder_hidden_states=read.last_hidden_state,
+        encoder_attention_mask=mask,
+        use_cache=False,
+        **more,
+    )
+    return [read, written]
+
+
+def _padded(rows: Sequence[list[int]], fill: int, device: torch.device) -> Tensor:
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=fill).to(device)
+
+
+_PROBED_LENGTHS = (24, 36, 48)
+"""Subwords that are read: more than relative positions have buckets for single distances."""
+
+
+_Table = tuple[int, int, int]
+"""Storage of a tensor, an axis of it and its size."""
+
+
+def table_positions(loaded: LoadedModel) -> int | None:
+    """The longest row that fits into all tables of positions; None where the model has none.
+
+    Args:
+        loaded: The model; of one with two sides both are read.
+    """
+    special = loaded.special
+    usual = next(
+        one
+        for one in range(loaded.capabilities.vocab)
+        if one not in {*special.prefix, *special.suffix, special.pad, special.mask, special.bos}
+    )
+    most = min(loaded.capabilities.context // 2, _PROBED_LENGTHS[-1])
+    lengths = sorted({length * most // _PROBED_LENGTHS[-1] for length in _PROBED_LENGTHS})
+    if len(lengths) < len(_PROBED_LENGTHS) or lengths[0] < 1:
+        return None
+    used: list[dict[_Table, int]] = []
+    for length in lengths:
+        with torch.no_grad(), _Watch(loaded.model) as watch:
+            forward_rows(loaded, [[usual] * length])
+        used.append(watch.used)
+    found: list[int] = []
+    for table in used[0].keys() & used[1].keys() & used[2].keys():
+        before = {one[table] - length for one, length in zip(used, lengths, strict=True)}
+        if len(before) == 1:
+            found.append(table[2] - before.pop())
+    return min(found, default=None)
+
+
+class _Watch(TorchDispatchMode):
+    """Notes how far into each tensor of a model's own it is looked.
+
+    Args:
+        model: The model.
+
+    Attributes:
+        used: The largest index plus one, by tensor and axis.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self._own = {one.untyped_storage().data_ptr() for one in _tensors(model)}
+        self.used: dict[_Table, int] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run an operation, and note what it looks up."""
+        for table, axis, last in _lookups(func, args):
+            storage = table.untyped_storage().data_ptr()
+            if storage in self._own:
+                key = (storage, axis, table.shape[axis])
+                self.used[key] = max(self.used.get(key, 0), last)
+        return func(*args, **(kwargs or {}))
+
+
+def _tensors(model: Any) -> Iterator[Tensor]:
+    """Parameters, buffers, and tensors that modules merely hold."""
+    for module in model.modules():
+        held = (*module._parameters.values(), *module._buffers.values(), *vars(module).values())
+        yield from (one for one in held if isinstance(one, Tensor) and one.device.type != "meta")
+
+
+def _lookups(func: Any, args: tuple[Any, ...]) -> Iterator[tuple[Tensor, int, int]]:
+    """The table, the axis, and the largest index plus one of each look-up of an operation."""
+    aten = torch.ops.aten
+    if func is aten.embedding.default:
+        yield args[0], 0, _last(args[1])
+    elif func in (aten.index_select.default, aten.gather.default):
+        yield args[0], args[1] % args[0].ndim, _last(args[2])
+    elif func is aten.index.Tensor:
+        for axis, index in enumerate(args[1]):
+            if isinstance(index, Tensor) and index.dtype not in (torch.bool, torch.uint8):
+                yield args[0], axis, _last(index)
+    elif func is aten.slice.Tensor and len(args) > 3 and args[3] is not None:
+        axis = args[1] % args[0].ndim
+        yield args[0], axis, min(args[3], args[0].shape[axis])
+
+
+def _last(index: Tensor) -> int:
+    return int(index.max()) + 1 if index.numel() else 0

@@ -1,0 +1,211 @@
+"""Reading weights: from safetensors, in a stated precision, on a stated device."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from typing import Any
+
+from sonde.base.errors import InputError, UsageError
+from sonde.base.fingerprint import derive_seed
+from sonde.base.terminal import one_line, quiet
+from sonde.models.engine.adapters import adapted
+from sonde.models.engine.checks import check_finite, check_keys, head_weights
+from sonde.models.engine.convert import safe_place
+from sonde.models.engine.device_map import (
+    architecture,
+    check_map,
+    dispatched,
+    gone_with,
+    mapped,
+    offload_folder,
+)
+from sonde.models.engine.family import Contents, ModelSpec, remember
+from sonde.models.engine.files import check_fetched, read_header, revision_of, weights_of
+from sonde.models.engine.locate import local_headers, locate
+from sonde.models.engine.quantise import (
+    bitsandbytes_settings,
+    by_bitsandbytes,
+    quantisation_of,
+    quantise_in_memory,
+    same_on_every_processor,
+)
+
+_DTYPES = ("float32", "float16", "bfloat16")
+
+
+TF32 = "tf32"
+"""Weights in float32 whose products an accelerator makes from 10 bits behind the point."""
+
+
+def read_weights(auto_class: str, spec: ModelSpec, config: Any) -> Any:
+    """A model in evaluation mode where it computes.
+
+    Args:
+        auto_class: Name of the transformers class that picks the architecture.
+        spec: What was asked for; with ``reinitialise`` no weight is read, and there is no adapter: one begins
+            as nothing.
+        config: Its configuration.
+
+    Returns:
+        The model; of a checkpoint without a head the head is random, see `sonde.models.engine.family`.
+
+    Raises:
+        InputError: The weights are missing, incomplete, damaged, or refused by the reader of pickles.
+        UsageError: An unknown device or precision.
+    """
+    import transformers
+
+    device = device_of(spec)
+    dtype = dtype_of(spec, config, device)
+    picker = getattr(transformers, auto_class)
+    kind = quantisation_of(spec, config)
+    fewer = bitsandbytes_settings(kind, dtype) if by_bitsandbytes(kind) else None
+    placed = mapped(spec)
+    if isinstance(placed, dict):
+        skeleton = architecture(picker, config, trust_remote_code=spec.trust_remote_code)
+        placed = check_map(spec, skeleton)
+    if spec.reinitialise is not None:
+        model = _drawn(picker, spec, config, dtype)
+        if fewer is not None:
+            model = quantise_in_memory(model, fewer)
+    else:
+        # What is merged is whole in memory first.
+        at_once = None if spec.adapter and not kind else placed
+        model, contents = _read(picker, spec, config, dtype, fewer, at_once)
+        if spec.adapter:
+            model = adapted(spec, model, merge=not kind)
+        remember(model, contents)
+        placed = None if at_once else placed
+    if placed and not kind:
+        folder = offload_folder()
+        try:
+            with quiet():
+                model = dispatched(model, placed, folder)
+        except ValueError as error:
+            raise InputError(f"model {spec.name!r}: cannot be placed: {one_line(error)}") from error
+        gone_with(model, folder)
+    elif spec.reinitialise is not None or not (kind or spec.device_map):
+        model = model.to(device)
+    if kind == "4bit":
+        same_on_every_processor(model)
+    return model.eval().requires_grad_(requires_grad=False)
+
+
+def _drawn(picker: Any, spec: ModelSpec, config: Any, dtype: Any) -> Any:
+    """The architecture with random weights, in memory."""
+    import torch
+
+    config = copy.deepcopy(config)
+    # Weights that were never quantised are drawn, whatever the checkpoint holds.
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    with torch.random.fork_rng(devices=[]), quiet():
+        torch.manual_seed(derive_seed("reinitialise", spec.reinitialise))
+        model = picker.from_config(config, trust_remote_code=spec.trust_remote_code)
+    return model.to(dtype)
+
+
+def _read(
+    picker: Any, spec: ModelSpec, config: Any, dtype: Any, fewer: Any, placed: Any
+) -> tuple[Any, Contents]:
+    """The trained weights: in memory, or where a device map or a quantisation has them at once."""
+    files_place, files = safe_place(spec)
+    more: dict[str, Any] = {}
+    folder = offload_folder() if placed else None
+    if spec.quantise:
+        more["quantization_config"] = fewer
+    if placed or quantisation_of(spec, config):
+        more["device_map"] = placed or {"": str(device_of(spec))}
+    try:
+        with quiet():
+            model, report = picker.from_pretrained(
+                files_place.name,
+                revision=revision_of(files_place),
+                config=config,
+                dtype=dtype,
+                use_safetensors=True,
+                trust_remote_code=spec.trust_remote_code,
+                output_loading_info=True,
+                # Sizes that differ are named afterwards; transformers only logs which they are.
+                ignore_mismatched_sizes=True,
+                offload_folder=folder,
+                **more,
+            )
+    except Exception as error:
+        raise InputError(f"model {spec.name!r}: cannot be loaded: {one_line(error)}") from error
+    if folder is not None:
+        gone_with(model, folder)
+    contents = check_keys(spec, model, report)
+    check_finite(spec, model, files, () if contents.head else head_weights(model, ()))
+    return model, contents
+
+
+def check_files(spec: ModelSpec) -> None:
+    """Hold the weights of a local folder against their headers; the hub's are fetched when they are loaded.
+
+    Raises:
+        InputError: A file is missing or damaged, or an index leads out of the folder.
+    """
+    place = locate(spec)
+    if place.local:
+        weights = weights_of(place, spec.name)
+        for file in weights.files:
+            if weights.pickled:
+                check_fetched(file, spec.name)
+            else:
+                read_header(file, spec.name)
+
+
+def device_of(spec: ModelSpec) -> Any:
+    """The device that a specification means.
+
+    Raises:
+        UsageError: It does not exist here.
+    """
+    import torch
+
+    if spec.device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(spec.device)
+    except RuntimeError as error:
+        raise UsageError(f"device {spec.device!r}: unknown; give auto, cpu, cuda or cuda:N") from error
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        count = torch.cuda.device_count()
+        raise UsageError(f"device {spec.device!r}: this machine has {count} of that kind; give auto or cpu")
+    return device
+
+
+def dtype_of(spec: ModelSpec, config: Any, device: Any) -> Any:
+    """Auto is what the weights were saved in, but float32 for float16 where a processor computes.
+
+    Processors do not compute in float16: every number would be widened and rounded again at each step.
+    """
+    import torch
+
+    if spec.dtype in _DTYPES:
+        return getattr(torch, spec.dtype)
+    if spec.dtype == TF32:
+        if device.type != "cuda":
+            raise UsageError(
+                f"dtype 'tf32': device {device} does not multiply so; give float32, or a cuda device"
+            )
+        return torch.float32
+    if spec.dtype != "auto":
+        raise UsageError(f"dtype {spec.dtype!r}: unknown; give auto, {', '.join((*_DTYPES, TF32))}")
+    stored = getattr(config, "dtype", None) or _dtype_of_files(spec)
+    if stored == torch.float16 and device.type == "cpu":
+        return torch.float32
+    return stored if stored in (torch.float16, torch.bfloat16) else torch.float32
+
+
+def _dtype_of_files(spec: ModelSpec) -> Any:
+    """The type of most numbers in the safetensors of a folder, where the configuration names none."""
+    import torch
+
+    sizes: Counter[str] = Counter()
+    for tensor in local_headers(spec).values():
+        sizes[tensor.dtype] += tensor.bytes
+    names = {"BF16": torch.bfloat16, "F16": torch.float16}
+    return names.get(max(sizes, key=lambda name: sizes[name], default=""))

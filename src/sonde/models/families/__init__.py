@@ -1,0 +1,1 @@
+"""Model families: a file a family, what transformers' configuration does not say by itself."""

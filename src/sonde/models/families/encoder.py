@@ -1,0 +1,5 @@
+"""Any other masked language model that transformers loads."""
+
+from sonde.models.engine.architectures import EncoderFamily
+
+family = EncoderFamily()

@@ -1,0 +1,183 @@
+"""Dealing clusters to splits, and choosing equally many examples of every class, alike in length."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict, deque
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from sonde.base.fingerprint import unit_hash
+
+T = TypeVar("T")
+
+
+SHARES: Mapping[str, float] = {"train": 0.6, "valid": 0.2, "test": 0.2}
+"""Splits with their shares, as published (INSPECT, section 5.1)."""
+
+
+SMALLEST = 5
+"""Examples of a class below which a split would be without one: three, one and one."""
+
+
+def split_sizes(number: int) -> dict[str, int]:
+    """Examples of one class in each split, out of ``number``; a larger number never asks for fewer."""
+    fifth, rest = divmod(number, 5)
+    return {
+        "train": 3 * fifth + (rest + 1) // 2,
+        "valid": fifth + (rest >= 2),
+        "test": fifth + (rest >= 4),
+    }
+
+
+def largest(available: Mapping[str, int], wanted: int) -> int:
+    """The most examples of a class, at most ``wanted``, that the splits can give in their shares."""
+    number = min(wanted, *(int(available.get(name, 0) / share) + SMALLEST for name, share in SHARES.items()))
+    while number > 0 and any(size > available.get(name, 0) for name, size in split_sizes(number).items()):
+        number -= 1
+    return number
+
+
+def weight_in_turns(examples: int) -> int:
+    """What a cluster of so many examples counts when splits are dealt, in hundredths: the root of its size.
+
+    Clusters take turns when a set is drawn from them, so a large one gives less than its size; dealt by its
+    size, it would be most of a split.
+    """
+    return math.isqrt(10_000 * examples)
+
+
+_TESTED = 60
+"""Clusters that a test set is to be drawn from: some give few examples, and 30 of equal size are wanted."""
+
+
+_MOST_TESTED = 0.5
+
+
+_AMPLE = 5_000
+"""Functions of a pool from which a data set is filled though training has fewer clusters to draw from."""
+
+
+def shares_for_test(clusters: int, items: int) -> Mapping[str, float]:
+    """Shares of the clusters, by weight, for what is trained once and tested on one split alone.
+
+    A fifth of a hundred clusters are too few for a verdict. Where a pool holds more functions than a data set
+    asks for, test gets up to half of the clusters and takes fewer examples of each; what is left is
+    shared by train and valid as in `SHARES`. The examples of the splits stay in their shares.
+
+    Args:
+        clusters: Clusters of the pool.
+        items: Functions of the pool.
+    """
+    if items < _AMPLE:
+        return SHARES
+    test = min(max(_TESTED / clusters, SHARES["test"]), _MOST_TESTED)
+    rest = (1 - test) / (1 - SHARES["test"])
+    return {name: test if name == "test" else share * rest for name, share in SHARES.items()}
+
+
+def deal(
+    clusters: Mapping[str, Mapping[str, int]],
+    seed: int,
+    given: Mapping[str, str] = {},
+    shares: Mapping[str, float] = SHARES,
+) -> dict[str, str]:
+    """Give whole clusters to splits so that each class has its share in each, rare classes first of all.
+
+    From the largest to the smallest, a cluster goes to the split that is relatively emptiest in the classes
+    of the cluster, each class weighed by the part of it that the cluster holds; of equally empty ones to that
+    with the larger share, then by hash. So no split goes without a class that has a cluster for each.
+
+    Args:
+        clusters: For each cluster, how many examples of each class it holds.
+        seed: Breaks ties another way.
+        given: Clusters whose split is settled.
+        shares: Splits with their shares.
+
+    Returns:
+        Cluster to the name of its split.
+    """
+    totals: Counter[str] = Counter()
+    for counts in clusters.values():
+        totals.update(counts)
+    filled: dict[str, Counter[str]] = {name: Counter() for name in shares}
+    chosen: dict[str, str] = {}
+
+    def order(cluster: str) -> tuple[float, float, str]:
+        weight = sum(count / totals[label] for label, count in clusters[cluster].items() if count)
+        return -weight, unit_hash(seed, cluster), cluster
+
+    def emptiness(name: str, cluster: str) -> tuple[float, float]:
+        short = sum(
+            count / totals[label] * (1 - filled[name][label] / (shares[name] * totals[label]))
+            for label, count in clusters[cluster].items()
+            if count
+        )
+        return short, shares[name]
+
+    def emptiest(cluster: str) -> str:
+        found = {name: emptiness(name, cluster) for name in shares}
+        most = max(found.values())
+        equal = [name for name, how_empty in found.items() if how_empty == most]
+        return equal[0] if len(equal) == 1 else max(equal, key=lambda name: unit_hash(seed, cluster, name))
+
+    for cluster in sorted(clusters, key=lambda cluster: (cluster not in given, order(cluster))):
+        best = given.get(cluster) or emptiest(cluster)
+        filled[best].update(clusters[cluster])
+        chosen[cluster] = best
+    return chosen
+
+
+@dataclass(slots=True)
+class Matching(Generic[T]):
+    """Blocks of one example of each class that are alike, formed as examples come in.
+
+    Blocks come in the order in which they are complete, so a longer selection contains a shorter one.
+
+    Attributes:
+        labels: The classes.
+        blocks: Complete blocks, an example of each class in the classes' order.
+    """
+
+    labels: Sequence[str]
+    blocks: list[tuple[T, ...]] = field(default_factory=list[tuple[T, ...]])
+    _waiting: defaultdict[Hashable, dict[str, deque[T]]] = field(
+        default_factory=lambda: defaultdict(dict), init=False
+    )
+
+    def add(self, label: str, stratum: Hashable, example: T) -> None:
+        """Take an example; with the last class of its stratum a block is complete."""
+        waiting = self._waiting[stratum]
+        waiting.setdefault(label, deque()).append(example)
+        if all(waiting.get(name) for name in self.labels):
+            self.blocks.append(tuple(waiting[name].popleft() for name in self.labels))
+
+
+def matched_first(
+    examples: Iterable[tuple[str, Hashable, T]], labels: Sequence[str]
+) -> tuple[dict[str, list[T]], int]:
+    """Examples of each class, those that have their like in every other class before all others.
+
+    Args:
+        examples: Label, what matched examples have in common, and the example, in order of preference.
+        labels: The classes.
+
+    Returns:
+        The examples of each class, and how many of each are matched: they stand first, and the first of one
+        class is the like of the first of another.
+    """
+    listed = list(examples)
+    matching: Matching[int] = Matching(labels)
+    for number, (label, stratum, _) in enumerate(listed):
+        matching.add(label, stratum, number)
+    found: dict[str, list[T]] = {label: [] for label in labels}
+    used: set[int] = set()
+    for block in matching.blocks:
+        used.update(block)
+        for label, number in zip(labels, block, strict=True):
+            found[label].append(listed[number][2])
+    for number, (label, _, example) in enumerate(listed):
+        if number not in used:
+            found[label].append(example)
+    return found, len(matching.blocks)

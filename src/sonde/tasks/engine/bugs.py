@@ -1,0 +1,355 @@
+"""CuBERT's tasks: functions as they were written beside functions with one bug put in.
+
+Each eligible function gives exactly one example without a bug and one with it, both in the same split. Every
+choice falls by hash of the seed and the function, so neither the order of functions nor the number of
+processes matters.
+
+Kanade et al. 2020, appendix B.2.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import derive_seed, fingerprint
+from sonde.corpora import Given, Item
+from sonde.corpora.engine.parallel import ONE, ItemChunk, Spread
+from sonde.languages import facet_of, has_facet
+from sonde.languages.engine.bug_sites import Bugs, Spot
+from sonde.tasks.engine.balance import SMALLEST, deal, largest, shares_for_test, split_sizes, weight_in_turns
+from sonde.tasks.engine.examples import Example, SplitExamples
+from sonde.tasks.engine.faults import mutated
+from sonde.tasks.engine.sampling import DatasetRequest, Pool, in_turns, tier_of
+from sonde.tasks.engine.task import PAIR_SCHEMA, ItemLabels, Repository
+
+CORRECT = "Correct"
+
+
+AS_WRITTEN = "original"
+
+
+_FEW = 4
+"""What the provenance of an example says whose text nothing was done to."""
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class BugExample:
+    """One example that a function gives.
+
+    Attributes:
+        label: Its label.
+        text: Its text.
+        edit: What was done to the function, in the words of the published provenance.
+        start: First character of what is labelled.
+        end: One past the last; None for all of the text.
+        other_start: First character of the other place, where there is one.
+        other_end: One past its last.
+    """
+
+    label: str
+    text: str
+    edit: str = AS_WRITTEN
+    start: int = 0
+    end: int | None = None
+    other_start: int | None = None
+    other_end: int | None = None
+
+
+class Edit(NamedTuple):
+    """Characters of a text and what is to stand there."""
+
+    start: int
+    end: int
+    surface: str
+
+    def made_in(self, text: str) -> str:
+        """The text with the edit."""
+        return text[: self.start] + self.surface + text[self.end :]
+
+
+class Choice:
+    """The random choices about one function, each independent of the others and of their order.
+
+    Args:
+        parts: Seed and function.
+    """
+
+    def __init__(self, *parts: str | int) -> None:
+        self._value = fingerprint("choice", *parts)
+
+    def pick(self, choices: Sequence[T], *, about: str) -> T:
+        """One of several, all as likely.
+
+        Args:
+            choices: In an order of their own, such as that of the text.
+            about: What is chosen; another name is another draw.
+        """
+        listed = [str(choice) for choice in choices]
+        return choices[derive_seed(self._value, about, listed) % len(choices)]
+
+    def first(self, choices: Sequence[T], *, about: str) -> Iterator[T]:
+        """All of them in a random order, the first of which is drawn alone."""
+        left = list(choices)
+        while left:
+            picked = self.pick(left, about=about)
+            left.remove(picked)
+            yield picked
+
+
+class BugTask(ItemLabels):
+    """Base of CuBERT's tasks. A subclass gives ``name``, ``labels`` and `variants`.
+
+    Attributes:
+        each: How many examples a function gives.
+        hint: Text that every eligible function holds, where few do.
+        repeats: Another task that puts the same bugs into the same functions and asks otherwise.
+    """
+
+    name: ClassVar[str]
+    labels: ClassVar[tuple[str, ...]]
+    version: ClassVar[str] = "1"
+    target: ClassVar[str] = "mutation"
+    facet: ClassVar[str] = "bugs"
+    schema = PAIR_SCHEMA
+    needs_repository: ClassVar[bool] = False
+    each: ClassVar[int] = 2
+    hint: ClassVar[str] = ""
+    repeats: ClassVar[str] = ""
+
+    @abstractmethod
+    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
+        """The examples of a function, the one without a bug first; none where it is not eligible."""
+
+    def undone(self, text: str, bugs: Bugs) -> Iterator[Edit]:
+        """Every edit that would undo a bug of this kind, whether or not there is one, in text order."""
+        yield from ()
+
+    def drawn(
+        self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: Spread
+    ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
+        """The functions of a pool with their examples, in its order; with none where one is not eligible."""
+        return spread.over(_make, (self.name, asked.language, asked.seed), pool.items)
+
+    def as_written(self, item: Item) -> tuple[int, int, str | None]:
+        """Place and label of what stands in an item as it was written."""
+        bugs = facet_of(item.language, self.facet, Bugs)
+        found = self.variants(item.text, bugs, choice_of(0, item)) if bugs.parses(item.text) else ()
+        return 0, len(item.text), found[0].label if found else None
+
+    def label_rows(
+        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: AbstractSet[str]
+    ) -> list[tuple[Any, ...]]:
+        """Labels that the source gives; else those of the code as it was written, null where none fits.
+
+        The other place is null where there is none. A corpus holds code without bugs; they come with a data
+        set (`sonde.tasks.build`).
+        """
+        rows: list[tuple[Any, ...]] = [
+            (one.start, one.end, one.label, None, *_other(one))
+            for one in item.given
+            if one.task.lower() == self.name
+        ]
+        if not rows:
+            able = has_facet(item.language, self.facet)
+            found = self.as_written(item) if able else (0, len(item.text), None)
+            rows = [(*found, None, None, None)]
+        return rows
+
+
+def _other(given: Given) -> tuple[int | None, int | None]:
+    return (None, None) if given.other_start < 0 else (given.other_start, given.other_end)
+
+
+def choice_of(seed: int, item: Item) -> Choice:
+    """The choices about a function."""
+    return Choice(seed, item.item_id)
+
+
+def _make(part: ItemChunk[tuple[str, str, int], Item]) -> list[tuple[BugExample, ...]]:
+    """The examples of some functions; runs in any process."""
+    from sonde.tasks.engine.task import TASKS
+
+    name, language, seed = part.rule
+    task = TASKS.load(name)
+    assert isinstance(task, BugTask)
+    bugs = facet_of(language, task.facet, Bugs)
+    return [task.variants(item.text, bugs, choice_of(seed, item)) for item in part.items]
+
+
+_Block = list[Example]
+"""The examples of one function."""
+
+
+_STRETCH = 2_000
+"""Functions that are read before it is asked whether there are enough; then twice as many, and so on."""
+
+
+def draw_bugs(pool: Pool, asked: DatasetRequest, spread: Spread = ONE) -> SplitExamples:
+    """The examples of as many functions as are asked for, clusters dealt to splits.
+
+    Functions are read in the order of the pool, only until there are enough.
+
+    Raises:
+        InputError: A split has too few eligible functions.
+    """
+    task = asked.task
+    assert isinstance(task, BugTask)
+    counted = {cluster: {CORRECT: weight_in_turns(size)} for cluster, size in _sizes(pool).items()}
+    shares = shares_for_test(len(counted), len(pool.items))
+    sides = deal(counted, asked.seed, pool.splits, shares)
+    wanted = split_sizes(asked.size // task.each)
+    found: dict[str, list[_Block]] = {name: [] for name in wanted}
+    fresh: list[tuple[str, _Block]] = []
+    counts: Counter[str] = Counter()
+    stretch = _STRETCH
+    # One process reads only until there are enough; several read all.
+    few = _FEW * sum(wanted.values()) < len(pool.items)
+    for item, variants in task.drawn(pool, sides, asked, ONE if few else spread):
+        counts["read"] += 1
+        if variants:
+            tokens = pool.tokens[item.item_id]
+            block = [_example(item, variant, task.name, tokens) for variant in variants]
+            fresh.append((sides[item.cluster], block))
+        else:
+            counts["not eligible"] += 1
+        if counts["read"] == stretch:
+            _settle(fresh, found)
+            stretch *= 2
+            if all(len(found[name]) >= size for name, size in wanted.items()):
+                break
+    _settle(fresh, found)
+    number = largest({name: len(blocks) for name, blocks in found.items()}, asked.size // task.each)
+    if number < SMALLEST:
+        scarce = min(found, key=lambda name: len(found[name]) / max(wanted[name], 1))
+        raise InputError(
+            f"task {task.name!r} in {asked.language}: the {scarce} split has {len(found[scarce])} eligible "
+            f"functions, of {counts['read']} functions read; draw from more code"
+        )
+    drawn = SplitExamples(report=dict(counts))
+    for name, size in split_sizes(number).items():
+        drawn.rows += [(name, task.each > 1, one) for block in found[name][:size] for one in block]
+    return drawn
+
+
+def _settle(fresh: list[tuple[str, _Block]], found: Mapping[str, list[_Block]]) -> None:
+    """Put what a stretch of the pool gave behind what is found, its clusters taking turns.
+
+    Stretches end at the same places whatever is asked for, so a larger data set contains a smaller one. Where
+    few functions of a cluster are eligible, the others would fill a split before its turn comes.
+    """
+    ordered = in_turns(fresh, lambda one: (tier_of(one[1][0].tokens), one[1][0].cluster))
+    for split, block in sorted(ordered, key=lambda one: tier_of(one[1][0].tokens)):
+        found[split].append(block)
+    fresh.clear()
+
+
+def _sizes(pool: Pool) -> Counter[str]:
+    return Counter(item.cluster for item in pool.items)
+
+
+def _example(item: Item, variant: BugExample, task: str, tokens: int) -> Example:
+    """An example; a text that is not the item's own is an item of its own, named for what was done to it."""
+    derived = item
+    if variant.text != item.text:
+        edited = mutated(item, variant.text, task)
+        derived = dataclasses.replace(edited, name=f"{item.name}/{variant.edit}")
+    return Example(
+        item=derived,
+        source=item,
+        label=variant.label,
+        start=variant.start,
+        end=len(variant.text) if variant.end is None else variant.end,
+        other_start=variant.other_start,
+        other_end=variant.other_end,
+        tokens=tokens,
+        cluster=item.cluster,
+    )
+
+
+MISUSE = "Variable misuse"
+
+
+_FEWEST, _MOST = 2, 50
+"""Variables of an eligible function; those with more tend to be generated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misuse:
+    """A function in which one variable stands for another.
+
+    Attributes:
+        text: The function.
+        start: First character of the misused variable.
+        end: One past its last.
+        right: The variable that stood there.
+        wrong: The variable that stands there.
+    """
+
+    text: str
+    start: int
+    end: int
+    right: str
+    wrong: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pointers:
+    """Where a pointer may point in a function, and where it should; characters, end exclusive.
+
+    Attributes:
+        candidates: Every place of a variable that the function defines, in text order.
+        error: The misused variable, None where there is none.
+        targets: Places of the variable that is right there; empty where there is no error.
+    """
+
+    candidates: tuple[tuple[int, int], ...]
+    error: tuple[int, int] | None
+    targets: tuple[tuple[int, int], ...]
+
+
+def misuse(text: str, bugs: Bugs, choice: Choice) -> Misuse | None:
+    """Put a misuse into a function; None where it is not eligible.
+
+    What is put in may be read there: a name that is bound only in a function or comprehension inside is not.
+    """
+    variables = bugs.variables(text)
+    if not _FEWEST <= len(variables.names) <= _MOST:
+        return None
+    others = {use: bugs.replacements(text, use) for use in variables.uses}
+    uses = [use for use in variables.uses if others[use]]
+    if not uses:
+        return None
+    use: Spot = choice.pick(uses, about="use")
+    wrong = choice.pick(others[use], about="variable")
+    changed = text[: use.start] + wrong + text[use.end :]
+    return Misuse(changed, use.start, use.start + len(wrong), use.surface, wrong)
+
+
+def pointers(
+    text: str, language: str, error: tuple[int, int] | None, repair: tuple[int, int] | None
+) -> Pointers:
+    """The pointers of an example of `misuse_repair`.
+
+    Args:
+        text: Text of the example's input.
+        language: Its language.
+        error: ``start`` and ``end`` of the example; None, or an empty stretch, for one without an error.
+        repair: ``other_start`` and ``other_end``: one place of the variable that is right.
+    """
+    places = facet_of(language, "misuse", Bugs).variables(text).places
+    candidates = tuple((place.start, place.end) for place in places)
+    if error is None or repair is None or error[0] == error[1]:
+        return Pointers(candidates, None, ())
+    right = text[slice(*repair)]
+    targets = tuple((place.start, place.end) for place in places if place.surface == right)
+    return Pointers(candidates, error, targets)

@@ -1,0 +1,232 @@
+"""Statements that queries are cut from: an import or call, with the place of each level of the name.
+
+The templates are the language's (``imports.toml``). A level is what stands between dots, or whatever a field
+gives behind a colon; words of the language, what joins levels and an alias are never asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from string import Formatter
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy import sparse
+
+from sonde.base.fingerprint import derive_seed
+from sonde.corpora import Item
+
+CALL, IMPORT, ALIAS, ADVERSARIAL = "call", "import", "alias", "adversarial"
+
+
+TEMPLATES = (CALL, IMPORT, ALIAS, ADVERSARIAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level of a name inside a statement: its number in the name, first and last character."""
+
+    index: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement and the levels that may be asked for in it."""
+
+    text: str
+    levels: tuple[Level, ...]
+
+
+def plain(template: str, levels: Sequence[str]) -> Statement:
+    """A call or an import of a name.
+
+    >>> plain("from {module} import {member}", ("a", "b", "c")).text
+    'from a.b import c'
+    >>> plain("{module:/}::{member}", ("a", "b", "c")).text
+    'a/b::c'
+    >>> plain("{package}.{member}(", ("a", "b", "c")).text
+    'b.c('
+    """
+    numbered = [(level, number) for number, level in enumerate(levels)]
+    module = numbered[:-1]
+    fields = {"name": numbered, "module": module, "package": module[-1:], "member": numbered[-1:]}
+    return _fill(template, fields)
+
+
+def aliased(template: str, levels: Sequence[str], imported: int, alias: str) -> Statement:
+    """An import under an alias and a call through it.
+
+    Args:
+        template: One of the alias forms.
+        levels: The levels of the name.
+        imported: How many of them the alias stands for; at least one has to follow.
+        alias: The alias.
+    """
+    head = [(level, None) for level in levels[:imported]]
+    fields: dict[str, Sequence[tuple[str, int | None]]] = {
+        "imported": head,
+        "imported_module": head[:-1],
+        "imported_member": head[-1:],
+        "alias": [(alias, None)],
+        "rest": [(level, imported + place) for place, level in enumerate(levels[imported:])],
+    }
+    return _fill(template, fields)
+
+
+def _fill(template: str, fields: Mapping[str, Sequence[tuple[str, int | None]]]) -> Statement:
+    text, found = "", list[Level]()
+    for literal, field, joint, _ in Formatter().parse(template):
+        text += literal
+        for place, (part, number) in enumerate(fields[field] if field else ()):
+            text += (joint or ".") if place else ""
+            if number is not None:
+                found.append(Level(number, len(text), len(text) + len(part)))
+            text += part
+    return Statement(text, tuple(found))
+
+
+_OF_RUNS = ("paths", "users", "release", "majority", "unigram", "spelling")
+"""Columns that are no labels: what an answer without knowledge ranks, and where a name stands, as numbers."""
+
+
+def statement_item(row: Mapping[str, Any], identifier: str, text: str, *, cuts: tuple[int, ...] = ()) -> Item:
+    """A statement about the name of a query as an item.
+
+    Args:
+        row: The query, in `QUERY_SCHEMA`.
+        identifier: Id of the text.
+        text: The statement.
+        cuts: Characters where no piece may go on.
+    """
+    return Item(
+        item_id=identifier,
+        text=text,
+        language=row["language"],
+        unit="statement",
+        path=row["name"],
+        name=row["name"],
+        offset=0,
+        cluster=row["library"],
+        repository=row["library"],
+        identifier=identifier,
+        cuts=cuts,
+    )
+
+
+def items_of_queries(table: pl.DataFrame) -> list[Item]:
+    """The statements that queries are cut from, in their order; no piece crosses the ends of an answer.
+
+    Args:
+        table: Queries in `QUERY_SCHEMA`.
+    """
+    first = table.unique("item_id", keep="first", maintain_order=True)
+    return [
+        statement_item(
+            row,
+            row["item_id"],
+            row["prefix"] + row["answer"] + row["suffix"],
+            cuts=(row["start"], row["end"]),
+        )
+        for row in first.iter_rows(named=True)
+    ]
+
+
+def listed(table: pl.DataFrame) -> list[dict[str, Any]]:
+    """Queries as ``sonde label`` writes them, without what only a run reads."""
+    return table.drop(_OF_RUNS).to_dicts()
+
+
+MOST = 100
+"""Candidates a query at most, the right one among them."""
+
+
+TOP, INNER, MEMBER = "top", "inner", "member"
+
+
+def place(level: int, levels: int) -> str:
+    """Where in a name a level stands.
+
+    >>> [place(level, 3) for level in range(3)]
+    ['top', 'inner', 'member']
+    """
+    return TOP if level == 0 else MEMBER if level == levels - 1 else INNER
+
+
+class Candidates:
+    """The levels of all names of a corpus in one language, by place.
+
+    Args:
+        names: Fully qualified names with their calls.
+        size: Candidates a query at most.
+        seed: Draws other random ones.
+    """
+
+    def __init__(self, names: Iterable[tuple[str, int]], size: int, seed: int) -> None:
+        counts: dict[str, Counter[str]] = {TOP: Counter(), INNER: Counter(), MEMBER: Counter()}
+        for name, calls in names:
+            levels = name.split(".")
+            for number, level in enumerate(levels):
+                counts[place(number, len(levels))][level] += calls
+        self._pools = {where: _Pool(found) for where, found in counts.items()}
+        self._size = size
+        self._seed = seed
+
+    def of(self, level: str, where: str, identity: str) -> tuple[str, ...]:
+        """The candidates for a level at a place, the right one first, for one query."""
+        seed = derive_seed("candidates", self._seed, identity)
+        return self._pools[where].choose(level, self._size, seed)
+
+
+class _Pool:
+    """The names of one place, ready to be chosen from."""
+
+    def __init__(self, counts: Counter[str]) -> None:
+        self._names = sorted(counts)
+        self._at = {name: number for number, name in enumerate(self._names)}
+        self._frequent = sorted(counts, key=lambda name: (-counts[name], name))
+        self._pairs = _letter_pairs(self._names)
+
+    def choose(self, right: str, size: int, seed: int) -> tuple[str, ...]:
+        """The right name, then a third each of frequent, near and random ones."""
+        share = (size - 1) // 3
+        chosen = dict.fromkeys([right])
+        _add(chosen, self._frequent, 1 + share)
+        _add(chosen, self._nearest(right, size), 1 + 2 * share)
+        order = np.random.default_rng(seed).permutation(len(self._names)).tolist()
+        _add(chosen, (self._names[number] for number in order), size)
+        return tuple(chosen)
+
+    def _nearest(self, right: str, count: int) -> list[str]:
+        """Names by the cosine of their letter pairs, ties by name."""
+        row = self._pairs[[self._at[right]]]
+        scores = (self._pairs @ row.T).toarray().ravel()
+        order = np.argsort(-scores, kind="stable")
+        return [self._names[number] for number in order[:count].tolist()]
+
+
+def _add(chosen: dict[str, None], names: Iterable[str], size: int) -> None:
+    for name in names:
+        if len(chosen) >= size:
+            return
+        chosen.setdefault(name)
+
+
+def _letter_pairs(names: Sequence[str]) -> sparse.csr_array:
+    """Rows of unit length: how often each pair of neighbouring letters stands in each name."""
+    columns: dict[str, int] = {}
+    rows: list[int] = []
+    places: list[int] = []
+    for row, name in enumerate(names):
+        padded = f"^{name.lower()}$"
+        for pair in (padded[at : at + 2] for at in range(len(padded) - 1)):
+            rows.append(row)
+            places.append(columns.setdefault(pair, len(columns)))
+    shape = (len(names), max(len(columns), 1))
+    table = sparse.coo_array((np.ones(len(rows)), (rows, places)), shape=shape).tocsr()
+    length = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())
+    return sparse.csr_array(sparse.diags_array(1.0 / np.maximum(length, 1.0)) @ table)

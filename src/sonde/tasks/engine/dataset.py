@@ -1,0 +1,587 @@
+"""Data sets that a trick cannot solve: balanced, split by cluster, alike in length."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import polars as pl
+
+from sonde.base.errors import InputError, SondeError, UsageError
+from sonde.corpora import FirstItems, Item
+from sonde.corpora.engine.parallel import ONE, ItemChunk, Spread
+from sonde.corpora.engine.select import SAME_AS_ANOTHER, behind, change_of, code_language, transformed_item
+from sonde.languages.engine.transforms import DOCSTRINGS, MISLEAD, Carried, ChangedText, Transforms
+from sonde.tasks.engine.bugs import BugTask, draw_bugs
+from sonde.tasks.engine.examples import EXAMPLE_SCHEMA, Dataset, SplitExamples, example_table
+from sonde.tasks.engine.faults import draw_mutated
+from sonde.tasks.engine.sampling import (
+    ITEMS_FOR_TOKENS,
+    DatasetRequest,
+    Pool,
+    count_tokens,
+    draw_items,
+    draw_pairs,
+    draw_tokens,
+    edits_of,
+    pool_of,
+    texts_beside,
+)
+from sonde.tasks.engine.spans import (
+    PICKED,
+    Pick,
+    Picks,
+    Place,
+    Question,
+    around,
+    pick_all,
+    picks_of,
+    places_of,
+)
+from sonde.tasks.engine.task import TASKS, Repository, Task, classes_of
+from sonde.tasks.engine.user_labels import (
+    OwnLabels,
+    are_enough,
+    brings_splits,
+    draw_given,
+    draw_own,
+    is_given,
+)
+
+__all__ = ["DRAWING", "EXAMPLE_SCHEMA", "Dataset", "build", "drawn_from", "first_drawn", "gather_picks"]
+
+DRAWING = "3"
+"""Raised when the same pool gives other examples: part of the key of every data set."""
+
+
+NO_PICKS: Picks = MappingProxyType({})
+
+
+_MORE = 2
+"""Of a table with labels so many times as many texts are tried as examples are wanted."""
+
+
+_TRIED, _WORTH_A_TRIAL = 40, 4_000
+"""Functions of each half of a pool that are labelled to know how long others take, and the functions that
+make it worth while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How long functions will take to label.
+
+    Attributes:
+        functions: How many there are.
+        tasks: How many tasks ask them.
+        seconds: How long it will take.
+        tried: How many functions were labelled and timed for it.
+    """
+
+    functions: int
+    tasks: int
+    seconds: float
+    tried: int
+
+
+_DRAW = {"item": draw_items, "span": draw_tokens, "pair": draw_pairs}
+
+
+def build(
+    task_name: str,
+    items: Sequence[Item],
+    *,
+    size: int,
+    seed: int = 0,
+    language: str,
+    mode: str = "corrected",
+    quirks: AbstractSet[str] = frozenset(),
+    repositories: Mapping[str, Repository] = {},
+    spread: Spread = ONE,
+    picks: Picks = NO_PICKS,
+) -> Dataset:
+    """Build the data set of a task.
+
+    Classes are exactly balanced in each split; train, valid and test have 60, 20 and 20 % of them. No
+    cluster (for token tasks: no token type) is in two splits, and near-duplicates are left out before.
+    Getters, setters and code that does not parse are left out, short functions come first. Everything falls
+    by hash: the order of ``items`` does not matter, and a larger data set from the same items contains a
+    smaller one.
+
+    Labels that the items bring for this task (`sonde.corpora.Given`) are taken as they are, splits included;
+    of a user's own table as many as asked for, see `sonde.tasks.engine.user_labels.draw_own`.
+
+    Args:
+        task_name: Public name of the task, or a path to a ``.py`` file.
+        items: The pool to draw from, of any language.
+        size: Examples wanted of all classes and splits together; where a class has too few, all classes
+            shrink to it.
+        seed: Draws another data set.
+        language: Public name of the language wanted.
+        mode: ``"corrected"`` or ``"paper"``.
+        quirks: Single quirks beside the mode's preset.
+        repositories: The definitions around, where the task needs them.
+        spread: Processes that read functions; any number gives the same data set.
+        picks: The task's labelled places, where they were gathered before; see `gather_picks`.
+
+    Raises:
+        UsageError: ``size`` is too small for the classes.
+        InputError: A class has too few examples, or a split would be without one.
+    """
+    task = TASKS.load(task_name)
+    wanted = [item for item in items if item.language == language]
+    asked = DatasetRequest(task, size, seed, language, mode, quirks, repositories, picks)
+    if is_given(wanted, task.name) or isinstance(task, OwnLabels):
+        draw = draw_own if isinstance(task, OwnLabels) else draw_given
+        drawn, pool = draw(wanted, asked), Pool(tuple(wanted), {}, {})
+        given_split = brings_splits(wanted, task.name)
+    else:
+        classes = len(classes_of(task, mode, quirks)) or 2
+        if size < 5 * classes:
+            raise UsageError(
+                f"a data set of {size} examples has no room for the {classes} classes of task {task.name!r}; "
+                f"ask for {5 * classes} or more"
+            )
+        pool = pool_of(wanted, language, seed, task.hint if isinstance(task, BugTask) else "", spread)
+        if not pool.items:
+            raise InputError(
+                f"task {task.name!r}: no function in {language} to draw from; name another corpus"
+            )
+        question = Question(task_name, seed, mode, frozenset(quirks), repositories)
+        if not picks and not spread.alone and _answers(question, pool.items[0]):
+            asked = replace(asked, picks=_picks([question], pool.items, spread)[task_name])
+        if isinstance(task, BugTask):
+            drawn = draw_bugs(pool, asked, spread)
+        elif task.target == "mutation":
+            drawn = draw_mutated(pool, asked, task_name, spread)
+        else:
+            drawn = _DRAW[task.target](pool, asked)
+        # A token type is not in one split of a corpus alone, so the splits of token tasks are always dealt.
+        given_split = bool(pool.splits) and task.target != "span"
+    return _dataset(task, drawn, pool, size, given_split)
+
+
+def first_drawn(
+    names: Sequence[str],
+    *,
+    size: int,
+    seed: int,
+    keep: Callable[[Sequence[Item]], Sequence[Item]] = lambda items: items,
+) -> FirstItems | None:
+    """How many items of a table with labels are enough for its data sets; None where tasks label code.
+
+    Args:
+        names: The tasks.
+        size: As for `build`; so is the seed.
+        seed: Draws another data set.
+        keep: The items that may be drawn.
+    """
+    tasks = [TASKS.load(name) for name in names]
+    if not all(isinstance(task, OwnLabels) for task in tasks):
+        return None
+
+    def enough(items: Sequence[Item], beyond: Sequence[Item], /) -> bool:
+        kept, others = keep(items), keep(beyond)
+        asked = [
+            DatasetRequest(task, size, seed, beyond[0].language, "corrected", frozenset(), {})
+            for task in tasks
+        ]
+        return all(are_enough(kept, others, one) for one in asked)
+
+    return FirstItems(seed, _MORE * size, enough)
+
+
+def gather_picks(
+    repositories: Mapping[str, Mapping[str, Repository]],
+    items: Sequence[Item],
+    *,
+    seed: int,
+    language: str,
+    mode: str,
+    quirks: AbstractSet[str],
+    spread: Spread,
+    tell: Callable[[Estimate], None] = lambda estimate: None,
+) -> dict[str, Picks]:
+    """Label the functions that data sets of several tasks are drawn from, each function once.
+
+    Args:
+        repositories: The tasks by name or path, each with what it may know of the files around.
+        items: The pool, as for `build`.
+        seed: As for `build`; so are the others.
+        language: Public name of the language wanted.
+        mode: ``"corrected"`` or ``"paper"``.
+        quirks: Single quirks beside the mode's preset.
+        spread: Processes that read functions.
+        tell: Is told before the functions are labelled how long it will take, where they are many.
+
+    Returns:
+        What `build` takes as ``picks``, of those tasks that label what the code already has.
+    """
+    wanted = [item for item in items if item.language == language]
+    questions = [
+        Question(name, seed, mode, frozenset(quirks), around)
+        for name, around in repositories.items()
+        if not is_given(wanted, TASKS.load(name).name)
+    ]
+    pool = pool_of(wanted, language, seed, "", spread).items
+    able = [one for one in questions if pool and _answers(one, pool[0])]
+    if able and len(pool) >= _WORTH_A_TRIAL:
+        tell(_estimate(able, pool, spread))
+    return _picks(able, pool, spread)
+
+
+def _estimate(questions: Sequence[Question], pool: Sequence[Item], spread: Spread) -> Estimate:
+    """What some functions take, as much of each half of the pool as is asked of it."""
+    seconds, timed = 0.0, 0
+    for some, asked in _asked(questions, pool):
+        tried = [some[place * len(some) // _TRIED] for place in range(_TRIED)] if some and asked else []
+        pick_all(asked, tried[:1], ONE)
+        begin = time.perf_counter()
+        pick_all(asked, tried, ONE)
+        seconds += (time.perf_counter() - begin) / _TRIED * len(some)
+        timed += len(tried)
+    return Estimate(len(pool), len(questions), seconds / spread.processes(len(pool)), timed)
+
+
+def _asked(
+    questions: Sequence[Question], pool: Sequence[Item]
+) -> list[tuple[Sequence[Item], Sequence[Question]]]:
+    """What is asked of the functions of a pool: of whole functions all, of tokens and pairs its beginning."""
+    whole = [one for one in questions if TASKS.load(one.task).target == "item"]
+    return [(pool[:ITEMS_FOR_TOKENS], questions), (pool[ITEMS_FOR_TOKENS:], whole)]
+
+
+def drawn_from(
+    task: Task, items: Sequence[Item], seed: int, language: str, spread: Spread = ONE
+) -> Sequence[Item]:
+    """The functions that the data set of a task about what the code already has is drawn from.
+
+    Args:
+        task: The task.
+        items: The pool, as for `build`; so are the others.
+        seed: Draws another data set.
+        language: Public name of the language wanted.
+        spread: Processes that read functions.
+    """
+    wanted = [item for item in items if item.language == language]
+    if is_given(wanted, task.name):
+        return wanted
+    pool = pool_of(wanted, language, seed, "", spread).items
+    return pool if task.target == "item" else pool[:ITEMS_FOR_TOKENS]
+
+
+def _picks(questions: Sequence[Question], pool: Sequence[Item], spread: Spread) -> dict[str, Picks]:
+    """What tasks need of a pool, and the texts that they read beside it."""
+    found: dict[str, dict[str, tuple[Pick, ...]]] = {one.task: {} for one in questions}
+    for some, asked in _asked(questions, pool):
+        for name, picks in pick_all(asked, some, spread).items():
+            found[name].update(picks)
+    for question in questions:
+        texts = [text for _, text in texts_beside(TASKS.load(question.task), pool, question.repositories)]
+        found[question.task].update(pick_all([question], texts, spread)[question.task])
+    return {**found}
+
+
+def is_picked(task: Task) -> bool:
+    """Whether a task labels what the code already has, and changes nothing of it."""
+    return task.target in PICKED and not isinstance(task, BugTask)
+
+
+def _answers(question: Question, item: Item) -> bool:
+    """Whether a task's labels can be gathered with others': one that fails is to fail by itself."""
+    task = TASKS.load(question.task)
+    if not is_picked(task) or task.needs_repository:
+        return False
+    try:
+        picks_of(
+            task, item, question.repositories, seed=question.seed, mode=question.mode, quirks=question.quirks
+        )
+    except SondeError:
+        return False
+    return True
+
+
+def _dataset(task: Task, drawn: SplitExamples, pool: Pool, size: int, given_split: bool) -> Dataset:
+    kept = Counter(one.label for _, _, one in drawn.rows)
+    splits = Counter(split for split, _, _ in drawn.rows)
+    derived = {one.item.item_id: one.item for _, _, one in drawn.rows if one.item is not one.source}
+    report = {
+        "asked": size,
+        "size": len(drawn.rows),
+        "pool": len(pool.items),
+        "dropped": dict(pool.dropped),
+        "kept": dict(sorted(kept.items())),
+        "splits": {name: splits[name] for name in ("train", "valid", "test")},
+        **drawn.report,
+    }
+    return Dataset(
+        task=task.name,
+        version=task.version,
+        examples=example_table(drawn.rows, task.name, task.version, given_split=given_split),
+        inputs=tuple(derived[name] for name in sorted(derived)),
+        report=report,
+    )
+
+
+TRANSFORM_VERSION = "1"
+"""Raised when a transform makes another data set of the same one: part of the key of those."""
+
+
+_Row = dict[str, Any]
+
+
+_NOT_HERE = "its place is not in the changed text"
+
+
+class PoolTransform:
+    """A transform of the functions of a pool, which remembers what it made of each.
+
+    Args:
+        name: One of `sonde.languages.engine.transforms.TRANSFORMS`.
+        language: Public name of the language of all texts.
+        seed: Of what is drawn.
+        pool: The functions; names that mislead come from the ones behind one in the order of their ids.
+
+    Raises:
+        UsageError: The language is no code.
+    """
+
+    def __init__(self, name: str, language: str, seed: int, pool: Sequence[Item]) -> None:
+        self.name, self.language = name, language
+        self._seed, self._code = seed, code_language(language, name)
+        self._rules = Transforms(self._code)
+        mine = {item.item_id: item.text for item in pool if item.language == language}
+        self._order = sorted(mine)
+        self._texts = mine
+        self._made: dict[str, ChangedText | str] = {}
+        self._names: dict[str, Sequence[str]] = {}
+
+    def change(self, item: Item) -> ChangedText | str:
+        """What becomes of an item, or why nothing does."""
+        if item.item_id not in self._made:
+            others = self._behind(item.item_id) if self.name == MISLEAD else ()
+            self._made[item.item_id] = change_of(item, self._rules, self.name, self._seed, others)
+        return self._made[item.item_id]
+
+    def item(self, source: Item, item: Item, end: int | None = None) -> Item | str:
+        """An item that was made of a function by an edit, as the same edit makes it of the changed function.
+
+        Args:
+            source: The function.
+            item: The function itself, or what was made of it.
+            end: Where the function ends in its text, if words stand behind it, which stay as they are.
+
+        Returns:
+            The item, or why there is none.
+        """
+        change = self.change(source)
+        if isinstance(change, str):
+            return change
+        if item.text == source.text:
+            return transformed_item(item, change.text, self.name)
+        function, words = item.text[:end], "" if end is None else item.text[end:]
+        if self.name == DOCSTRINGS and words:
+            text = self._rules.change(function, DOCSTRINGS).text
+        else:
+            text = Carried(self._code, source.text, change, self.name).edited(function)
+        if text is None:
+            return "its fault cannot be put into the changed text"
+        if text == function:
+            return f"nothing to change by {self.name}"
+        return transformed_item(item, text + words, self.name)
+
+    def shown(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The items, changed where they can be."""
+        for item in items:
+            changed = self.item(item, item)
+            yield item if isinstance(changed, str) else changed
+
+    def places(self, item: Item, changed: Item, *places: Place | None) -> list[Place | None]:
+        """Where places of an item are in the changed one; None of what is not there."""
+        carried = Carried(self._code, item.text, ChangedText(changed.text), self.name)
+        known = {(0, len(item.text)): (0, len(changed.text)), (0, 0): (0, 0)}
+        return [
+            None if place is None else known[place] if place in known else carried.place(*place)
+            for place in places
+        ]
+
+    def _behind(self, name: str) -> Iterator[Sequence[str]]:
+        """Names of the functions behind one."""
+        first = bisect_right(self._order, name)
+        for other in behind(self._order, first):
+            if other not in self._names:
+                self._names[other] = self._rules.names(self._texts[other])
+            yield self._names[other]
+
+
+def transform_dataset(
+    made: Dataset, pool: Iterable[Item], transform: PoolTransform, question: Question, spread: Spread
+) -> Dataset:
+    """A data set over the same programs in other words; ids of examples stay those of the code as written.
+
+    Classes are no longer exactly balanced where examples are left out or are of another class in other
+    words. Of a task that changes functions, all examples of a function are kept or left out together.
+
+    Args:
+        made: The data set of the code as it was written.
+        pool: What it was drawn from.
+        transform: The transform.
+        question: The task, with what it was asked.
+        spread: Processes that label texts.
+
+    Raises:
+        InputError: A split would be without a class.
+    """
+    task = TASKS.load(question.task)
+    items = {item.item_id: item for item in (*pool, *made.inputs)}
+    left_out: Counter[str] = Counter()
+    if is_picked(task):
+        rows = _relabelled(made.examples, items, transform, question, spread, left_out)
+    else:
+        rows = _edited(made.examples, items, transform, task, left_out)
+    found: dict[str, Item] = {}
+    kept: list[_Row] = []
+    for some in rows:
+        if any(item.item_id in found and found[item.item_id].original != item.original for _, item in some):
+            left_out[SAME_AS_ANOTHER] += len(some)
+            continue
+        for row, item in some:
+            found[item.item_id] = item
+            kept.append({**row, "item_id": item.item_id, "characters": len(item.text)})
+    # Of another test set all is told as it is.
+    beside = made.examples.filter(pl.col("split").is_in(("train", "valid", "test")).not_())
+    table = pl.concat([pl.DataFrame(kept, schema=dict(EXAMPLE_SCHEMA), orient="row"), beside])
+    _check_classes(made, table, transform.name)
+    counted = {
+        name: dict(sorted(Counter(row[column] for row in kept).items()))
+        for name, column in (("kept", "label"), ("splits", "split"))
+    }
+    told = {"kept": len(kept), **dict(left_out)}
+    report = {**made.report, "size": len(kept), **counted, "transform": told}
+    inputs = tuple(found[name] for name in sorted(found))
+    return dataclasses.replace(made, examples=table, inputs=inputs, report=report)
+
+
+def _own(examples: pl.DataFrame) -> Iterator[_Row]:
+    yield from examples.filter(pl.col("split").is_in(("train", "valid", "test"))).iter_rows(named=True)
+
+
+def _relabelled(
+    examples: pl.DataFrame,
+    items: Mapping[str, Item],
+    transform: PoolTransform,
+    question: Question,
+    spread: Spread,
+    left_out: Counter[str],
+) -> Iterator[list[tuple[_Row, Item]]]:
+    """The examples at the same places of the changed texts, with the labels that they have there."""
+    rows = list(_own(examples))
+    changed = {name: transform.item(items[name], items[name]) for name in {row["item_id"] for row in rows}}
+    able = [changed[name] for name in sorted(changed)]
+    labelled = dict(_labelled([item for item in able if not isinstance(item, str)], question, spread))
+    edits = edits_of(transform.language)
+    for row in rows:
+        item = changed[row["item_id"]]
+        if isinstance(item, str):
+            left_out[item] += 1
+            continue
+        place, other = transform.places(items[row["item_id"]], item, (row["start"], row["end"]), _beside(row))
+        pick = None if place is None else labelled[item.item_id].get((place, other))
+        if place is None or pick is None:
+            left_out[_NOT_HERE] += 1
+            continue
+        told = {
+            "label": pick.label,
+            "value": pick.value,
+            "type": item.text[slice(*place)] if row["type"] else "",
+            "tokens": count_tokens(item.text, edits),
+        }
+        yield [({**row, **_placed(place, other), **told}, item)]
+
+
+_Labelled = dict[tuple[Place, Place | None], Pick]
+
+
+def _labelled(items: Sequence[Item], question: Question, spread: Spread) -> Iterator[tuple[str, _Labelled]]:
+    """The labelled places of each item, by its id."""
+    for item, picks in spread.over(_places, question, items, share=around):
+        found: _Labelled = {}
+        for one in picks:
+            other = None if one.other_start is None else (one.other_start, one.other_end or 0)
+            found[(one.start, one.end), other] = one
+        yield item.item_id, found
+
+
+def _places(part: ItemChunk[Question, Item]) -> list[list[Pick]]:
+    """All labelled places of some items; runs in any process."""
+    one = part.rule
+    task = TASKS.load(one.task)
+    return [places_of(task, item, one.repositories, mode=one.mode, quirks=one.quirks) for item in part.items]
+
+
+def _edited(
+    examples: pl.DataFrame,
+    items: Mapping[str, Item],
+    transform: PoolTransform,
+    task: Task,
+    left_out: Counter[str],
+) -> Iterator[list[tuple[_Row, Item]]]:
+    """The examples of functions and of what was made of them, all or none of a function."""
+    blocks: defaultdict[str, list[_Row]] = defaultdict(list)
+    for row in _own(examples):
+        blocks[row["source_id"]].append(row)
+    for source, block in blocks.items():
+        moved = [_moved(row, items[row["item_id"]], items[source], transform, task) for row in block]
+        reasons = [one for one in moved if isinstance(one, str)]
+        if reasons:
+            left_out[reasons[0]] += len(block)
+        else:
+            yield [one for one in moved if not isinstance(one, str)]
+
+
+def _moved(
+    row: _Row, item: Item, source: Item, transform: PoolTransform, task: Task
+) -> tuple[_Row, Item] | str:
+    """An example with the changed text, or why there is none."""
+    place, other = (row["start"], row["end"]), _beside(row)
+    changed = transform.item(source, item, row["end"] if task.target == "pair" else None)
+    itself = transform.item(source, source)
+    if isinstance(changed, str) or isinstance(itself, str):
+        return str(changed)
+    if task.target == "pair" and other is not None:
+        apart = len(changed.text) - len(item.text)
+        place, moved = (0, place[1] + apart), (other[0] + apart, other[1] + apart)
+    else:
+        place, moved = transform.places(item, changed, place, other)
+    if place is None or (moved is None) != (other is None):
+        return _NOT_HERE
+    # As data sets have it, the length is that of the function, whatever was put into it.
+    tokens = count_tokens(itself.text, edits_of(transform.language))
+    return {**row, **_placed(place, moved), "source_id": itself.item_id, "tokens": tokens}, changed
+
+
+def _beside(row: _Row) -> Place | None:
+    """The other place of an example."""
+    return None if row["other_start"] is None else (row["other_start"], row["other_end"])
+
+
+def _placed(place: Place, other: Place | None) -> _Row:
+    start, end = other or (None, None)
+    return {"start": place[0], "end": place[1], "other_start": start, "other_end": end}
+
+
+def _check_classes(made: Dataset, table: pl.DataFrame, transform: str) -> None:
+    """Raise where a split has lost a class."""
+    held = set(table.select("split", "label").iter_rows())
+    for split, label in sorted(set(made.examples.select("split", "label").iter_rows())):
+        if (split, label) not in held:
+            raise InputError(
+                f"task {made.task!r}: transform {transform!r} leaves no example of class {label!r} in the "
+                f"{split} split; draw from more code"
+            )

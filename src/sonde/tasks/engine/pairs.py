@@ -1,0 +1,522 @@
+"""Fault and bug tasks as minimal pairs: a function as it was written, and the same with one fault.
+
+The method is that of BLiMP (Warstadt et al. 2020, section 3): two texts that differ in one thing alone, of
+which a model should find the first likelier. No class is learnt, so nothing is split or balanced; what
+decides without reading the code is told beside each text, for the controls of a lens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import islice
+from random import Random
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sonde.base.errors import InputError, UsageError
+from sonde.base.fingerprint import derive_seed, fingerprint, unit_hash
+from sonde.corpora import Item
+from sonde.corpora.engine.ngram import MAX_ORDER, NGram
+from sonde.corpora.engine.parallel import ONE, ItemChunk, Spread
+from sonde.languages import facet_of, has_facet
+from sonde.languages.engine.bug_sites import Bugs, Spot
+from sonde.languages.engine.data_flow import Flow, Variable
+from sonde.languages.engine.edits import Edits, TextPlace
+from sonde.results.columns import Columns, schema_of
+from sonde.tasks.engine.balance import SMALLEST
+from sonde.tasks.engine.bugs import BugTask, Choice
+from sonde.tasks.engine.dataset import PoolTransform
+from sonde.tasks.engine.examples import Dataset
+from sonde.tasks.engine.faults import ORIGINAL, Mutation, Surroundings, mutated, replaced
+from sonde.tasks.engine.sampling import DatasetRequest, Pool, pool_of
+from sonde.tasks.engine.spans import Place, changed_places
+from sonde.tasks.engine.task import TASKS, Task, as_asked
+from sonde.tasks.engine.user_labels import is_given
+
+_READ = 4_000
+"""Functions that are counted."""
+
+
+_PARTS = 5
+
+
+_BORDER, _UNKNOWN, _FIRST = 0, 1, 2
+
+
+_DISTINCT = 60_000
+"""Code tokens that are told apart, the most frequent; `NGram` takes 65,536 at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What was counted for the clusters of one part."""
+
+    model: NGram
+    numbers: Mapping[str, int]
+    counts: Counter[str]
+
+
+class Counted:
+    """Counts of the code tokens of a pool, for each of five parts of its clusters over the other four.
+
+    Args:
+        items: The functions, the first of which are counted.
+        language: Their language.
+        seed: Deals clusters to parts.
+        spread: Processes that read functions.
+        shown: Shows the functions that are counted otherwise.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        language: str,
+        seed: int,
+        spread: Spread,
+        shown: Callable[[Iterable[Item]], Iterable[Item]] | None = None,
+    ) -> None:
+        first = items[:_READ]
+        read = [*spread.over(_surfaces, language, shown(first) if shown else first)]
+        clusters = sorted(
+            {item.cluster for item in items}, key=lambda name: (unit_hash(seed, "counted", name), name)
+        )
+        self.functions = len(read)
+        self._part = {cluster: place % _PARTS for place, cluster in enumerate(clusters)}
+        self._parts: dict[int, _Part] = {}
+        if len(clusters) > 1:
+            for part in range(min(_PARTS, len(clusters))):
+                others = [words for item, words in read if self._part[item.cluster] != part]
+                self._parts[part] = _count_part(others)
+
+    def nats(self, cluster: str, words: Sequence[str]) -> float | None:
+        """Negative log-probability of a text of code tokens; None where there is no other cluster.
+
+        A Kneser-Ney model of order 4 (`sonde.corpora.engine.ngram`); tokens that it does not know are one
+        token.
+        """
+        part = self._parts.get(self._part[cluster])
+        if part is None:
+            return None
+        stream = np.array([_BORDER, *(part.numbers.get(word, _UNKNOWN) for word in words)])
+        return float(part.model.nats(stream)[1:].sum())
+
+    def frequency(self, cluster: str, word: str) -> int | None:
+        """How often a code token stands in other clusters; None where there is none."""
+        part = self._parts.get(self._part[cluster])
+        return None if part is None else part.counts[word]
+
+
+def _count_part(texts: Sequence[Sequence[str]]) -> _Part:
+    counts = Counter(word for words in texts for word in words)
+    kept = sorted(counts, key=lambda word: (-counts[word], word))[:_DISTINCT]
+    numbers = {word: number for number, word in enumerate(kept, start=_FIRST)}
+    stream = [number for words in texts for number in (_BORDER, *(numbers.get(w, _UNKNOWN) for w in words))]
+    return _Part(NGram(np.array(stream, np.int64), len(kept) + _FIRST, MAX_ORDER), numbers, counts)
+
+
+def _surfaces(part: ItemChunk[str, Item]) -> list[tuple[str, ...]]:
+    """The code tokens of some functions; runs in any process."""
+    edits = facet_of(part.rule, "edits", Edits)
+    return [tuple(token.surface for token in edits.tokens(item.text)) for item in part.items]
+
+
+PAIRED_COLUMNS: Columns = {
+    "example_id": (pl.String, "hash of the task, its version, the pair and the side"),
+    "item_id": (pl.String, "the text; a derived item for the mutant"),
+    "source_id": (pl.String, "the corpus item that both texts of the pair come from: the pair's name"),
+    "original": (pl.Boolean, "whether it is the text as it was written"),
+    "label": (pl.String, "the class that the task gives it"),
+    "start": (pl.Int32, "first character of the place in which the two texts differ"),
+    "end": (pl.Int32, "its end, exclusive"),
+    "operator": (pl.String, "the operator or keyword that stood there; empty for anything else"),
+    "distance": (
+        pl.Int32,
+        "code tokens from where the variable that stood there is declared; null where none did",
+    ),
+    "parses": (pl.Boolean, "whether the text parses"),
+    "frequency": (
+        pl.Int64,
+        "how often the code token at the place stands in functions of other clusters; null where it is not "
+        "one token in both texts",
+    ),
+    "ngram_nats": (
+        pl.Float64,
+        "negative log-probability of the text by a Kneser-Ney model of order 4 over the code tokens of "
+        "functions of other clusters; null where there are none",
+    ),
+    "split": (pl.String, "`test`: nothing is trained"),
+    "cluster": (pl.String, "what is resampled as one: the cluster of the item"),
+    "characters": (pl.Int32, "length of the text in characters"),
+    "tokens": (pl.Int32, "its length in code tokens"),
+}
+"""Columns of a data set of minimal pairs, one row a text; two rows with one ``source_id`` are a pair."""
+
+
+PAIRED_SCHEMA = schema_of(PAIRED_COLUMNS)
+
+
+_SURVEYED = 2_000
+
+
+_QUOTED, _NAMED = re.compile(r"`([^`]*)`"), re.compile(r"[\w\"']")
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One text of a pair, before it is measured.
+
+    Attributes:
+        item: The text.
+        label: The class that the task gives it.
+        place: Where the texts differ, if the task says so.
+        written: With a transform, the id of the item before it.
+    """
+
+    item: Item
+    label: str
+    place: Place | None = None
+    written: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two texts of one function, and what was done to it in words."""
+
+    source: Item
+    original: _Side
+    mutant: _Side
+    edit: str = ""
+    written: str = ""
+
+
+def paired(task: Task) -> bool:
+    """Whether a task gives a function as it was written beside one with a fault."""
+    return isinstance(task, Mutation) or (isinstance(task, BugTask) and task.each == 2)
+
+
+def build_pairs(
+    task_name: str,
+    items: Sequence[Item],
+    *,
+    size: int,
+    seed: int = 0,
+    language: str,
+    mode: str = "corrected",
+    quirks: AbstractSet[str] = frozenset(),
+    spread: Spread = ONE,
+    transform: PoolTransform | None = None,
+) -> Dataset:
+    """Make the minimal pairs of a task.
+
+    Functions come in the order of data sets (`sonde.tasks.engine.sampling`): near-duplicates, accessors and
+    what does not parse are left out, short ones come first, clusters take turns. Each gives one pair, with
+    the fault that data sets of this seed put into it.
+
+    Args:
+        task_name: Public name of the task, or a path to a ``.py`` file.
+        items: The pool to draw from, of any language.
+        size: Pairs wanted.
+        seed: Draws other faults.
+        language: Public name of the language wanted.
+        mode: ``"corrected"`` or ``"paper"``.
+        quirks: Single quirks beside the mode's preset.
+        spread: Processes that read functions; any number gives the same pairs.
+        transform: Shows the pairs as it changes them, each under its id; what it cannot change is left out.
+
+    Raises:
+        UsageError: The task gives no pairs, or the items bring labels of their own for it.
+        InputError: There are too few functions with a place for the fault.
+    """
+    task = TASKS.load(task_name)
+    if not paired(task):
+        raise UsageError(f"task {task.name!r} gives no original with a mutant; name a task of faults or bugs")
+    wanted = [item for item in items if item.language == language]
+    if is_given(wanted, task.name):
+        raise UsageError(
+            f"task {task.name!r}: the corpus brings labels of its own, whose texts are not in pairs; name a "
+            "corpus of code"
+        )
+    pool = pool_of(wanted, language, seed, task.hint if isinstance(task, BugTask) else "", spread)
+    asked = DatasetRequest(task, size, seed, language, mode, quirks, {})
+    counts: Counter[str] = Counter()
+    pairs = list(islice(_pairs(task_name, pool, asked, spread, counts), size))
+    left_out: Counter[str] = Counter()
+    if transform is not None:
+        pairs = list(_transformed(pairs, transform, left_out))
+    if len(pairs) < SMALLEST:
+        lost = f" and {left_out.total()} cannot be transformed" if left_out else ""
+        raise InputError(
+            f"task {task.name!r} in {language}: {len(pairs)} functions have a place for the fault, of "
+            f"{counts['read']} functions read{lost}; draw from more code"
+        )
+    counted = _counted(pool, language, seed, spread, transform)
+    edits = facet_of(language, "edits", Edits)
+    rows = [row for pair in pairs for row in _rows(pair, task, edits, counted)]
+    derived = {
+        side.item.item_id: side.item
+        for pair in pairs
+        for side in (pair.original, pair.mutant)
+        if transform is not None or side.item is not pair.source
+    }
+    report = {
+        "asked": size,
+        "size": len(pairs),
+        "pool": len(pool.items),
+        "dropped": dict(pool.dropped),
+        "counted": counted.functions,
+        **counts,
+        **({"transform": {"kept": len(pairs), **left_out}} if transform is not None else {}),
+    }
+    return Dataset(
+        task=task.name,
+        version=task.version,
+        examples=pl.DataFrame(rows, schema=dict(PAIRED_SCHEMA), orient="row").sort("example_id"),
+        inputs=tuple(derived[name] for name in sorted(derived)),
+        report=report,
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _counted(
+    pool: Pool, language: str, seed: int, spread: Spread, transform: PoolTransform | None
+) -> Counted:
+    """Made once for all tasks: those of a run draw from one pool."""
+    return Counted(pool.items, language, seed, spread, transform.shown if transform else None)
+
+
+def _transformed(pairs: Iterable[_Pair], transform: PoolTransform, left_out: Counter[str]) -> Iterator[_Pair]:
+    """The pairs over the changed functions, with the same faults in them."""
+    for pair in pairs:
+        sides: list[_Side] = []
+        for side in (pair.original, pair.mutant):
+            # Behind a function and a new line stand the words that are put beside it.
+            end = None if side.place is None else side.place[0] - 1
+            changed = transform.item(pair.source, side.item, end)
+            if isinstance(changed, str):
+                left_out[changed] += 1
+                break
+            apart = len(changed.text) - len(side.item.text)
+            place = None if side.place is None else (side.place[0] + apart, side.place[1] + apart)
+            sides.append(_Side(changed, side.label, place, side.item.item_id))
+        source = transform.item(pair.source, pair.source)
+        if len(sides) == 2 and not isinstance(source, str):
+            yield _Pair(source, sides[0], sides[1], pair.edit, pair.source.item_id)
+
+
+def _pairs(
+    name: str, pool: Pool, asked: DatasetRequest, spread: Spread, counts: Counter[str]
+) -> Iterator[_Pair]:
+    """The pairs of a pool, in its order."""
+    made = _of_bugs if isinstance(asked.task, BugTask) else _of_faults
+    for pair in made(name, pool, asked, spread):
+        counts["read"] += 1
+        if pair is None:
+            counts["not eligible"] += 1
+        else:
+            yield pair
+
+
+def _of_bugs(name: str, pool: Pool, asked: DatasetRequest, spread: Spread) -> Iterator[_Pair | None]:
+    task = asked.task
+    assert isinstance(task, BugTask)
+    sides = dict.fromkeys((item.cluster for item in pool.items), "test")
+    for item, variants in task.drawn(pool, sides, asked, spread):
+        if not variants:
+            yield None
+            continue
+        first, second = (
+            _Side(
+                item if one.text == item.text else mutated(item, one.text, task.name),
+                one.label,
+                # What was put beside a function, such as a summary, is a place of its own.
+                (one.other_start or 0, one.other_end or 0) if task.target == "pair" else None,
+            )
+            for one in variants
+        )
+        edit = variants[1].edit
+        named = dataclasses.replace(second.item, name=f"{item.name}/{edit}")
+        yield _Pair(item, first, dataclasses.replace(second, item=named), edit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """How faults are put into functions; see `sonde.tasks.engine.faults.Surroundings`."""
+
+    task: str
+    language: str
+    mode: str
+    quirks: AbstractSet[str]
+    survey: dict[str, int]
+    seed: int
+
+
+def _of_faults(name: str, pool: Pool, asked: DatasetRequest, spread: Spread) -> Iterator[_Pair | None]:
+    task = as_asked(asked.task, asked.mode, asked.quirks)
+    assert isinstance(task, Mutation)
+    edits = facet_of(asked.language, "edits", Edits)
+    survey = task.survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
+    rule = _Rule(name, asked.language, asked.mode, asked.quirks, dict(survey), asked.seed)
+    for item, text in spread.over(_faulty, rule, pool.items):
+        if text is None or text == item.text:
+            yield None
+            continue
+        mutant = mutated(item, text, task.name)
+        yield _Pair(item, _Side(item, ORIGINAL), _Side(mutant, task.labels[1]))
+
+
+def _faulty(part: ItemChunk[_Rule, Item]) -> list[str | None]:
+    """The faulty texts of some items; runs in any process."""
+    rule = part.rule
+    task = as_asked(TASKS.load(rule.task), rule.mode, rule.quirks)
+    assert isinstance(task, Mutation)
+    around = Surroundings(facet_of(rule.language, "edits", Edits), "test", rule.survey)
+    draws = (Random(derive_seed(rule.seed, task.name, item.item_id)) for item in part.items)
+    faults = (
+        task.compiled_fault(item.text, around, draw) for item, draw in zip(part.items, draws, strict=True)
+    )
+    return [None if fault is None else fault.text for fault in faults]
+
+
+def _rows(pair: _Pair, task: Task, edits: Edits, counted: Counted) -> Iterator[tuple[Any, ...]]:
+    """A row a text in `PAIRED_SCHEMA`."""
+    sides = (pair.original, pair.mutant)
+    tokens = [edits.tokens(side.item.text) for side in sides]
+    places: Sequence[Place]
+    if pair.original.place is not None and pair.mutant.place is not None:
+        places = pair.original.place, pair.mutant.place
+    else:
+        places = changed_places(pair.original.item.text, pair.mutant.item.text, *tokens)
+    alone = [
+        next((one.surface for one in of if (one.start, one.end) == place), None)
+        for of, place in zip(tokens, places, strict=True)
+    ]
+    for place, side, of, word in zip(places, sides, tokens, alone, strict=True):
+        original = side is pair.original
+        written = pair.written or pair.source.item_id, side.written or side.item.item_id
+        frequency = None if None in alone else counted.frequency(pair.source.cluster, word or "")
+        yield (
+            fingerprint("pair", task.name, task.version, *written),
+            side.item.item_id,
+            pair.source.item_id,
+            original,
+            side.label,
+            *place,
+            _operator(pair, alone[0] or "", edits),
+            _distance(pair, places[0], tokens[0]),
+            edits.parses(side.item.text),
+            frequency,
+            counted.nats(pair.source.cluster, [token.surface for token in of]),
+            "test",
+            pair.source.cluster,
+            len(side.item.text),
+            len(of),
+        )
+
+
+def _operator(pair: _Pair, word: str, edits: Edits) -> str:
+    """The operator or keyword that the fault is about; empty for names, literals and whole stretches."""
+    quoted = _QUOTED.search(pair.edit)
+    found = quoted.group(1) if quoted else word
+    keywords = {one for words in edits.keywords.values() for one in words}
+    signs = (one in keywords or not _NAMED.search(one) for one in found.split())
+    return found if all(signs) else ""
+
+
+def _distance(pair: _Pair, place: Place, tokens: Sequence[TextPlace]) -> int | None:
+    """How many code tokens behind its declaration the variable stands that the place is."""
+    item = pair.original.item
+    if not has_facet(item.language, "flow"):
+        return None
+    for variable in facet_of(item.language, "flow", Flow).variables(item.text):
+        if place in [tuple(one) for one in variable.places[1:]]:
+            return sum(variable.places[0].start < token.start <= place[0] for token in tokens)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class VariableExchange:
+    """A function, and the same with two variables exchanged everywhere except at a place.
+
+    Attributes:
+        clean: The function as it was written.
+        corrupt: The other one.
+        place: Where the first variable is read in both, in characters of ``clean``.
+        right: The variable that stands there, right in the clean text.
+        other: The variable that would be right there in the corrupt text.
+        definition: First place of the right variable.
+        uses: Its further places, in text order, without the place itself.
+        rival: Places of the other variable.
+    """
+
+    clean: str
+    corrupt: str
+    place: TextPlace
+    right: str
+    other: str
+    definition: TextPlace
+    uses: tuple[TextPlace, ...]
+    rival: tuple[TextPlace, ...]
+
+    def misused(self) -> str:
+        """The function with the other variable at the place, and nothing else changed."""
+        return replaced(self.clean, (self.place, self.other))
+
+
+def exchanges(text: str, language: str, choice: Choice) -> Iterator[VariableExchange]:
+    """The exchanges of a function in a random order.
+
+    Both variables are defined before the place, both may be read there, and neither name means anything else
+    in the text, a word of a comment included. A place gives one exchange at most.
+    """
+    bugs, flow = facet_of(language, "misuse", Bugs), facet_of(language, "flow", Flow)
+    variables = _alone(text, flow.variables(text))
+    held = {stretch.start: one for one in variables.values() for stretch in one.places}
+    for use in choice.first(bugs.variables(text).uses, about="place"):
+        right = held.get(use.start)
+        if right is None or right.places[0].start == use.start:
+            continue
+        others = [
+            name
+            for name in bugs.replacements(text, use)
+            if name in variables and variables[name].places[0].start < use.start
+        ]
+        if others:
+            yield _exchanged(text, use, right, variables[choice.pick(others, about=f"other at {use.start}")])
+
+
+def _alone(text: str, variables: tuple[Variable, ...]) -> dict[str, Variable]:
+    """By name, the variables whose names stand for nothing else."""
+    names = [one.name for one in variables]
+    return {
+        one.name: one
+        for one in variables
+        if names.count(one.name) == 1 and len(_words(text, one.name)) == len(one.places)
+    }
+
+
+def _words(text: str, name: str) -> list[str]:
+    return re.findall(rf"(?<!\w){re.escape(name)}(?!\w)", text)
+
+
+def _exchanged(text: str, use: Spot, right: Variable, other: Variable) -> VariableExchange:
+    definition, *further = [TextPlace(*one, right.name) for one in right.places if one.start != use.start]
+    rival = [TextPlace(*one, other.name) for one in other.places]
+    renamed = [*((one, other.name) for one in (definition, *further)), *((one, right.name) for one in rival)]
+    return VariableExchange(
+        clean=text,
+        corrupt=replaced(text, *renamed),
+        place=TextPlace(*use),
+        right=right.name,
+        other=other.name,
+        definition=definition,
+        uses=tuple(further),
+        rival=tuple(rival),
+    )

@@ -1,0 +1,269 @@
+"""What one function gives a data set, whichever others are read: its labelled places, thinned out.
+
+A data set takes at most one place of each class from a function (for tokens: of each class and surface), so
+no more is kept. Functions are asked by all tasks of a run together, so that each is parsed once, and in
+several processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import NamedTuple
+
+import polars as pl
+
+from sonde.base.fingerprint import unit_hash
+from sonde.base.frames import one_below_another
+from sonde.corpora import Item
+from sonde.corpora.engine.parallel import ONE, ItemChunk, Spread
+from sonde.languages.engine.edits import TextPlace
+from sonde.languages.engine.text import in_common
+from sonde.tasks.engine.task import LABEL_SCHEMA, ItemLabels, Repository, Task
+
+PICKED = ("item", "span", "pair")
+"""Targets of tasks that label what the code already has."""
+
+
+class Pick(NamedTuple):
+    """A labelled place; see `sonde.tasks.engine.examples.EXAMPLE_SCHEMA`."""
+
+    start: int
+    end: int
+    label: str
+    value: float | None
+    other_start: int | None = None
+    other_end: int | None = None
+
+
+Picks = Mapping[str, tuple[Pick, ...]]
+"""Item id to its places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A task and how it is asked.
+
+    Attributes:
+        task: Name or path, as `sonde.tasks.engine.task.TASKS` loads it.
+        seed: Of the choice among places.
+        mode: ``"corrected"`` or ``"paper"``.
+        quirks: Single quirks beside the mode's preset.
+        repositories: What the task may know of the files around.
+    """
+
+    task: str
+    seed: int
+    mode: str
+    quirks: frozenset[str]
+    repositories: Mapping[str, Repository]
+
+
+def places_of(
+    task: Task, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: AbstractSet[str]
+) -> list[Pick]:
+    """All places of an item that a task labels."""
+    if isinstance(task, ItemLabels) and task.schema is LABEL_SCHEMA:
+        labelled = task.label_rows(item, repositories, mode=mode, quirks=quirks)
+        return [Pick(start, end, label, value) for start, end, label, value in labelled if label is not None]
+    table = task.label([item], repositories, mode=mode, quirks=quirks)[item.item_id]
+    return [
+        Pick(
+            row["start"],
+            row["end"],
+            row["label"],
+            row["value"],
+            row.get("other_start"),
+            row.get("other_end"),
+        )
+        for row in table.iter_rows(named=True)
+        if row["label"] is not None
+    ]
+
+
+def picks_of(
+    task: Task,
+    item: Item,
+    repositories: Mapping[str, Repository],
+    *,
+    seed: int,
+    mode: str,
+    quirks: AbstractSet[str],
+) -> tuple[Pick, ...]:
+    """The places of an item: one of each class, for tokens one of each class and surface, by hash."""
+    rows = places_of(task, item, repositories, mode=mode, quirks=quirks)
+    if task.target == "item":
+        return tuple(rows)
+    tokens = task.target == "span"
+    alike: dict[tuple[str, str], list[Pick]] = {}
+    for row in rows:
+        place = row.label, item.text[row.start : row.end] if tokens else ""
+        alike.setdefault(place, []).append(row)
+
+    def rank(row: Pick) -> float:
+        return unit_hash(seed, item.item_id, row.start, *(() if tokens else (row.other_start,)))
+
+    return tuple(some[0] if len(some) == 1 else min(some, key=rank) for some in alike.values())
+
+
+def pick_all(questions: Sequence[Question], items: Sequence[Item], spread: Spread) -> dict[str, Picks]:
+    """The places of all items for several tasks at once.
+
+    Returns:
+        Task to its places.
+    """
+    found: dict[str, dict[str, tuple[Pick, ...]]] = {question.task: {} for question in questions}
+    if questions:
+        for item, answers in spread.over(_pick, tuple(questions), items, share=_share):
+            for question, picks in zip(questions, answers, strict=True):
+                found[question.task][item.item_id] = picks
+    return {**found}
+
+
+def _pick(part: ItemChunk[tuple[Question, ...], Item]) -> list[tuple[tuple[Pick, ...], ...]]:
+    """The places of some items; runs in any process."""
+    from sonde.tasks.engine.task import TASKS
+
+    tasks = [TASKS.load(question.task) for question in part.rule]
+    return [
+        tuple(
+            picks_of(task, item, one.repositories, seed=one.seed, mode=one.mode, quirks=one.quirks)
+            for task, one in zip(tasks, part.rule, strict=True)
+        )
+        for item in part.items
+    ]
+
+
+def _share(questions: tuple[Question, ...], items: Sequence[Item]) -> tuple[Question, ...]:
+    return tuple(around(one, items) for one in questions)
+
+
+def around(question: Question, items: Sequence[Item]) -> Question:
+    """The question with the repositories of some items alone, and of imports those of their files."""
+    paths: dict[str, set[str]] = {}
+    for item in items:
+        if item.repository in question.repositories:
+            paths.setdefault(item.repository, set()).add(item.path)
+    kept = {
+        name: replace(known, imports={path: known.imports[path] for path in own & known.imports.keys()})
+        for name, own in paths.items()
+        for known in [question.repositories[name]]
+    }
+    return replace(question, repositories=kept)
+
+
+Place = tuple[int, int]
+"""First character and one past the last."""
+
+
+def changed_places(
+    one: str, other: str, tokens: Sequence[TextPlace], other_tokens: Sequence[TextPlace]
+) -> tuple[Place, Place]:
+    """The stretch of each of two texts in which they differ.
+
+    What stands before it is the same in both, and so is what stands behind it. A stretch begins and ends
+    where code tokens do, so that a name counts whole. Where one text only has more than the other, the token
+    behind is part of both stretches (``is None`` and ``is not None`` differ in ``None`` and ``not None``):
+    nothing is never likelier than something.
+
+    Args:
+        one: A text.
+        other: The same otherwise.
+        tokens: Code tokens of the first, in text order.
+        other_tokens: Those of the second.
+    """
+    before = in_common(one, other)
+    most = min(len(one), len(other)) - before
+    behind = min(in_common(one[::-1], other[::-1]), most)
+    texts = ((one, tokens), (other, other_tokens))
+    # A border that is moved out of a token of one text may then lie inside one of the other.
+    while (start := min(_begin(of, before) for _, of in texts)) < before:
+        before = start
+    while (end := min(_rest(text, of, behind) for text, of in texts)) < behind:
+        behind = end
+    if min(len(one), len(other)) - behind <= before:
+        behind, before = _with_neighbour(texts, before, behind)
+    return (before, len(one) - behind), (before, len(other) - behind)
+
+
+def _begin(tokens: Sequence[TextPlace], place: int) -> int:
+    """The beginning of the token that a border lies in; the border itself where it lies in none."""
+    return next((token.start for token in tokens if token.start < place < token.end), place)
+
+
+def _rest(text: str, tokens: Sequence[TextPlace], behind: int) -> int:
+    """The characters behind the token that a border lies in, given those behind the border."""
+    place = len(text) - behind
+    return len(text) - next((token.end for token in tokens if token.start < place < token.end), place)
+
+
+def _with_neighbour(
+    texts: Sequence[tuple[str, Sequence[TextPlace]]], before: int, behind: int
+) -> tuple[int, int]:
+    """Characters behind and before the stretches with the token behind them, at the end the one before."""
+    text, tokens = min(texts, key=lambda one: len(one[0]))
+    for token in tokens:
+        if token.start >= len(text) - behind:
+            return len(text) - token.end, before
+    return behind, max((token.start for token in tokens if token.end <= before), default=before)
+
+
+_PLACE = "_place"
+
+
+_WINDOW = 16_384
+"""Items whose labels are held, where items are labelled in another order than their own."""
+
+
+def label_items(
+    question: Question, items: Sequence[Item], spread: Spread = ONE
+) -> Iterator[tuple[Item, pl.DataFrame]]:
+    """Each item with its labels as `sonde.tasks.Task.label` gives them, in their order.
+
+    Args:
+        question: The task and how it is asked.
+        items: The items; two with one id, in several files, are labelled each where it stands.
+        spread: Processes that read them; any number gives the same.
+    """
+    if not question.repositories:
+        yield from spread.over(_label, question, items)
+        return
+    for begin in range(0, len(items), _WINDOW):
+        yield from _in_repositories(question, items[begin : begin + _WINDOW], spread)
+
+
+def _in_repositories(
+    question: Question, items: Sequence[Item], spread: Spread
+) -> Iterator[tuple[Item, pl.DataFrame]]:
+    """The same for a task that looks into repositories; the labels of all these items are held."""
+    # Those of one repository stand together, so that what is known of it is sent with few chunks.
+    order = sorted(range(len(items)), key=lambda place: items[place].repository)
+    answers = spread.over(_label, question, [items[place] for place in order], share=around)
+    heights = [0] * len(items)
+
+    def placed() -> Iterator[pl.DataFrame]:
+        for place, (_, table) in zip(order, answers, strict=True):
+            heights[place] = table.height
+            yield table.with_columns(pl.lit(place).alias(_PLACE))
+
+    held = one_below_another(placed()).sort(_PLACE, maintain_order=True).drop(_PLACE)
+    for item, height, end in zip(items, heights, accumulate(heights), strict=True):
+        yield item, held.slice(end - height, height)
+
+
+def _label(part: ItemChunk[Question, Item]) -> list[pl.DataFrame]:
+    """The tables of some items; runs in any process."""
+    from sonde.tasks.engine.task import TASKS
+
+    asked, items = part.rule, part.items
+    task = TASKS.load(asked.task)
+
+    def tables(some: Sequence[Item]) -> dict[str, pl.DataFrame]:
+        return task.label(some, asked.repositories, mode=asked.mode, quirks=asked.quirks)
+
+    if len({item.item_id for item in items}) < len(items):
+        return [tables([item])[item.item_id] for item in items]
+    found = tables(items)
+    return [found[item.item_id] for item in items]

@@ -1,0 +1,570 @@
+"""What can be predicted of a data set without reading the code: the baselines that a probe has to beat.
+
+Each baseline learns on train, takes its setting from valid and predicts test:
+
+- ``majority``: the commonest class;
+- ``length``: code tokens and characters, by a decision tree, which needs no order of classes;
+- ``bag_of_tokens``: counts of words and signs, by logistic regression;
+- ``parse_error``: whether the text parses;
+- ``artefacts`` (texts and pairs): what the making of the examples left (`sonde.tasks.engine.surface`), by a
+  decision tree;
+- ``surface`` (tokens and pairs): the tokens' own characters, by logistic regression over character n-grams;
+- ``type`` (tokens): the commonest class of the same token in train;
+- ``distance`` (pairs): how far apart the two are, by a decision tree.
+
+For tokens and pairs the first two and the last three are what there is to know outside the context; the text
+around says nothing about which token is asked for. What stands right beside a token is no trick of a data set
+but belongs to the language: that baseline, of which none of these is a part, is in
+`sonde.tasks.engine.surface`.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+
+from sonde.corpora import Item
+from sonde.languages import LANGUAGES, facet_of, has_facet
+from sonde.languages.engine.data_flow import Flow
+from sonde.languages.engine.edits import OBJECTIONS, Edits
+from sonde.tasks.engine.examples import Dataset
+from sonde.tasks.engine.sampling import edits_of
+
+PARSES, HEAD, OVERLAP, OWN_NAME, MARKS = "parses", "head", "overlap", "own_name", "marks"
+
+
+RULES = (PARSES, *OBJECTIONS, HEAD, OVERLAP, OWN_NAME, MARKS)
+"""The code parses; how often a compiler objects to it, by kind; how rare the first keyword of its head is
+among the examples; the share of the words of the pair's second side that stand in the first; the name of the
+function among the words about it; how many of the two marks stand on no declaration."""
+
+
+ExampleRows = Sequence[Mapping[str, Any]]
+
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+_NAMED = re.compile(r"\w+")
+
+
+def artefact_features(rows: ExampleRows, texts: Mapping[str, Item]) -> list[tuple[float, ...]]:
+    """Return the numbers of `RULES` for each example; 0 where a rule says nothing of it.
+
+    Args:
+        rows: Examples in `EXAMPLE_SCHEMA`.
+        texts: Their items by id.
+    """
+    # Where only some have another end, as functions with a bug have, that would be the label itself.
+    paired = all(row["other_start"] is not None for row in rows)
+    found = [_of_one(row, texts[row["item_id"]], paired=paired) for row in rows]
+    heads = Counter(head for head, _ in found)
+    place = RULES.index(HEAD)
+    return [(*numbers[:place], 1 - heads[head] / len(found), *numbers[place:]) for head, numbers in found]
+
+
+def _of_one(row: Mapping[str, Any], item: Item, *, paired: bool) -> tuple[str, tuple[float, ...]]:
+    """The first keyword of the head, and the numbers of all other rules."""
+    edits = edits_of(item.language)
+    whole = row["start"] == 0
+    code = code_of(row, item.text, paired=paired)
+    sides = [item.text[row["start"] : row["end"]], item.text[row["other_start"] : row["other_end"]]]
+    overlap = _overlap(*sides) if paired else 0.0
+    own = float(paired and whole and _holds_name(sides[1], code, item.language))
+    if edits is None:
+        return "", (0.0,) * (1 + len(OBJECTIONS)) + (overlap, own, 0.0)
+    said = edits.objections(code)
+    kinds = Counter[str]()
+    for (kind, _), times in said.items():
+        kinds[kind] += times
+    marks = 0.0
+    if paired and not whole and has_facet(item.language, "flow"):
+        held = _declared(code, item.language)
+        marks = float(sum((row[side] not in held) for side in ("start", "other_start")))
+    numbers = (float(edits.parses(code)), *(float(kinds[kind]) for kind in OBJECTIONS), overlap, own, marks)
+    return _first_keyword(code, edits), numbers
+
+
+def code_of(row: Mapping[str, Any], text: str, *, paired: bool) -> str:
+    """The code of an example: of a function beside words, which stand behind it, the function alone."""
+    return text[: row["end"]] if paired and row["start"] == 0 else text
+
+
+def _first_keyword(code: str, edits: Edits) -> str:
+    return next((place.surface for place in edits.keyword_places(code)), "")
+
+
+def _declared(code: str, language: str) -> frozenset[int]:
+    """Where the declarations of variables stand."""
+    return frozenset(one.declaration.start for one in facet_of(language, "flow", Flow).variables(code))
+
+
+def _overlap(code: str, words: str) -> float:
+    """The share of the words of the second side that stand in the first."""
+    held = {word.lower() for word in _WORD.findall(code)}
+    asked = [word.lower() for word in _WORD.findall(words)]
+    return sum(word in held for word in asked) / len(asked) if asked else 0.0
+
+
+def _holds_name(words: str, code: str, language: str) -> bool:
+    functions = LANGUAGES.load(language).functions(code)
+    name = functions[0].name if functions else ""
+    return not {*_bare(name)}.isdisjoint(_bare(words))
+
+
+def _bare(text: str) -> list[str]:
+    """The words of a text in lower case, without the underscores around them."""
+    return [word.lower().strip("_") for word in _NAMED.findall(text) if word.strip("_")]
+
+
+_LEXER = re.compile(
+    r"\w+|>>>=|\*\*=|//=|<<=|>>=|>>>|\.\.\.|\+\+|--|&&|\|\||->|::|\*\*|//|<<|>>|[-+*/%&|^!=<>:@]=|[^\w\s]"
+)
+
+
+_KEPT = 20_000
+
+
+_FEATURES = 300
+
+
+_PENALTY = 0.01
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def bag_words(text: str) -> tuple[str, ...]:
+    """Words and signs of a text in order, those of strings and comments too.
+
+    The same tokens are read whether or not the text parses.
+    """
+    return tuple(map(sys.intern, split_words(text)))
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words and signs of a text in order."""
+    return _LEXER.findall(text)
+
+
+def leaning(texts: Sequence[str], faulty: Sequence[bool]) -> Float[np.ndarray, " text"]:
+    """How faulty each text looks by its commonest words alone, a propensity score.
+
+    Ridge regression of the side on the logarithms of the counts of the commonest words. Faults and untouched
+    texts of equal scores have, on average, equal counts of every one of these words (Rosenbaum and Rubin,
+    "The central role of the propensity score", Biometrika 1983).
+
+    Args:
+        texts: Faulty and untouched texts.
+        faulty: Which of them are faulty.
+
+    Returns:
+        Scores, about 0 for what looks untouched and 1 for what looks faulty.
+    """
+    spread = Counter(word for text in texts for word in set(bag_words(text)))
+    words = sorted(spread, key=lambda word: (-spread[word], word))[:_FEATURES]
+    place = {word: number for number, word in enumerate(words)}
+    counts = np.zeros((len(texts), len(words)))
+    for row, text in enumerate(texts):
+        for word, count in Counter(bag_words(text)).items():
+            if word in place:
+                counts[row, place[word]] = count
+    features = np.log1p(counts)
+    features -= features.mean(0)
+    features /= features.std(0) + 1e-9
+    side = np.asarray(faulty, np.float64)
+    gram = features.T @ features / len(texts) + _PENALTY * np.eye(len(words))
+    weights = np.linalg.solve(gram, features.T @ (side - side.mean()) / len(texts))
+    return features @ weights + side.mean()
+
+
+SURFACE_SCHEMA: Mapping[str, type[pl.DataType]] = {
+    "example_id": pl.String,
+    "control": pl.String,
+    "prediction": pl.String,
+    "correct": pl.Boolean,
+    "chosen": pl.Boolean,
+}
+"""Columns of `surface_predictions`: one row a test example and baseline.
+
+``chosen``: whether the baseline is the best on validation in the fold that tests the example, of equals the
+first. It is the one to beat: the best on test would be chosen on what it is held against.
+"""
+
+
+_STRENGTHS = (0.003, 0.03, 0.3, 3.0)
+
+
+_LEAVES = (2, 4, 8, 16, 32, 64)
+
+
+_STEPS = 300
+
+
+_TOLERANCE = 1e-3
+
+
+_SEED = 0
+
+
+Rows = list[dict[str, Any]]
+
+
+Labels = NDArray[np.str_]
+
+
+Parts = tuple[Int[np.ndarray, " train"], Int[np.ndarray, " valid"], Int[np.ndarray, " test"]]
+"""Rows that a baseline learns on, takes its setting from and predicts."""
+
+
+Baseline = Callable[[Labels, Parts], Sequence[str]]
+
+
+Fit = Callable[[Any, Labels, Any], Sequence[Labels]]
+
+
+def surface_predictions(
+    dataset: Dataset, items: Iterable[Item], folds: Sequence[Parts] | None = None
+) -> pl.DataFrame:
+    """Predictions of every baseline on the test examples, in `SURFACE_SCHEMA`.
+
+    Args:
+        dataset: The data set.
+        items: The items that it was built from; its own derived items need not be among them.
+        folds: Rows of the data set that train, choose and are tested, in each fold; None takes its splits.
+    """
+    texts = {item.item_id: item for item in (*items, *dataset.inputs)}
+    rows = dataset.examples.to_dicts()
+    labels = np.array([row["label"] for row in rows], dtype=np.str_)
+    if folds is None:
+        split = dataset.examples["split"].to_numpy()
+        train, valid, test = (np.flatnonzero(split == part) for part in ("train", "valid", "test"))
+        folds = [(train, valid, test)]
+    baselines = _baselines(rows, texts)
+    found: list[tuple[str, str, str, bool, bool]] = []
+    for train, valid, test in folds:
+        both = train, valid, np.concatenate([valid, test])
+        said = {name: np.asarray(baseline(labels, both)) for name, baseline in baselines.items()}
+        on_valid = {name: float(np.mean(one[: len(valid)] == labels[valid])) for name, one in said.items()}
+        best = max(on_valid, key=on_valid.__getitem__)
+        for name, one in said.items():
+            for row, prediction in zip(test.tolist(), one[len(valid) :].tolist(), strict=True):
+                right = bool(prediction == labels[row])
+                found.append((rows[row]["example_id"], name, str(prediction), right, name == best))
+    order = {name: place for place, name in enumerate(baselines)}
+    found.sort(key=lambda one: order[one[1]])
+    return pl.DataFrame(found, schema=dict(SURFACE_SCHEMA), orient="row")
+
+
+def by_words(bags: Sequence[Sequence[str]], labels: Labels, parts: Parts, least: int) -> Sequence[str]:
+    """Test predictions by logistic regression on counts of words, its strength chosen on valid.
+
+    Args:
+        bags: The words of each example.
+        labels: Their classes.
+        parts: Rows that train, choose and are tested.
+        least: Training examples that a word has to stand in.
+    """
+    return _words(bags, least)(labels, parts)
+
+
+def _baselines(rows: Rows, texts: Mapping[str, Item]) -> dict[str, Baseline]:
+    """The baselines of a data set; what they look at is read once for all folds."""
+    found: dict[str, Baseline] = {"majority": _majority}
+    found["length"] = _tree([(row["tokens"], row["characters"]) for row in rows])
+    # Where only some have another end, as functions with a bug have, there is no distance to learn from.
+    pairs, tokens = all(row["other_start"] is not None for row in rows), bool(rows[0]["type"])
+    if pairs:
+        found["distance"] = _tree([_distance(row, texts) for row in rows])
+    if not tokens:
+        found["artefacts"] = _tree(artefact_features(rows, texts))
+    if tokens or pairs:
+        found["surface"] = _words([_spelt(row, texts) for row in rows], 1)
+    if tokens:
+        found["type"] = _by_key([row["type"] for row in rows])
+    if not tokens and not pairs:
+        found["bag_of_tokens"] = _words([bag_words(texts[row["item_id"]].text) for row in rows], 2)
+        found["parse_error"] = _by_key([_has_error(texts[row["item_id"]]) for row in rows])
+    return found
+
+
+def _commonest(labels: Iterable[str]) -> str:
+    counts = Counter(labels)
+    return min(counts, key=lambda label: (-counts[label], label))
+
+
+def _majority(labels: Labels, parts: Parts) -> list[str]:
+    return [_commonest(labels[parts[0]].tolist())] * len(parts[2])
+
+
+def _by_key(keys: Sequence[Any]) -> Baseline:
+    """The commonest class in train of what has the same key; of all where none has."""
+
+    def predict(labels: Labels, parts: Parts) -> list[str]:
+        known: defaultdict[Any, list[str]] = defaultdict(list)
+        for row in parts[0].tolist():
+            known[keys[row]].append(str(labels[row]))
+        said = {key: _commonest(held) for key, held in known.items()}
+        usual = _commonest(labels[parts[0]].tolist())
+        return [said.get(keys[row], usual) for row in parts[2].tolist()]
+
+    return predict
+
+
+def _chosen(labels: Labels, parts: Parts, matrix: Any, fits: Sequence[Fit]) -> Sequence[str]:
+    """Test predictions of the setting that is best on valid; of equals the first."""
+    train, valid, test = parts
+    best: tuple[float, Labels] | None = None
+    for fit in fits:
+        both = fit(matrix[train], labels[train], (matrix[valid], matrix[test]))
+        right = float(np.mean(np.asarray(both[0]) == labels[valid]))
+        if best is None or right > best[0]:
+            best = right, both[1]
+    assert best is not None
+    return best[1].tolist()
+
+
+def _tree(features: Sequence[Sequence[float]]) -> Baseline:
+    from sklearn.tree import DecisionTreeClassifier
+
+    def fit(leaves: int, train: Any, labels: Labels, others: Any) -> Any:
+        model = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=_SEED).fit(train, labels)
+        return [model.predict(other) for other in others]
+
+    matrix = np.array(features, np.float64)
+    fits = [functools.partial(fit, leaves) for leaves in _LEAVES]
+    return lambda labels, parts: _chosen(labels, parts, matrix, fits)
+
+
+def _words(bags: Sequence[Sequence[str]], least: int) -> Baseline:
+    """Logistic regression on logarithms of counts; words of fewer training examples are left out."""
+    return by_counts(count_words(bags), least)
+
+
+def count_words(bags: Sequence[Sequence[str]]) -> Any:
+    """Return the logarithms of the counts of words, a sparse matrix with a row a bag."""
+    return _vectorizer().fit_transform(bags).log1p().tocsr().astype(np.float32)
+
+
+def by_counts(counts: Any, least: int) -> Baseline:
+    """Build the baseline that learns from counts of words by logistic regression.
+
+    Newton steps reach the optimum in a ninth of the time that L-BFGS needs to come near it: counts of words
+    differ in scale by orders of magnitude.
+
+    Args:
+        counts: What `count_words` gives.
+        least: Training examples that a word has to stand in.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    def fit(model: Any, strength: float, train: Any, labels: Labels, others: Any) -> Any:
+        model.set_params(C=strength)
+        with warnings.catch_warnings():
+            # The weakest penalties stop early on small data sets; valid decides whether they serve.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(train, labels)
+        return [model.predict(other) for other in others]
+
+    def predict(labels: Labels, parts: Parts) -> Sequence[str]:
+        # Each strength goes on where the one before it ended, which is near.
+        model = LogisticRegression(max_iter=_STEPS, solver="newton-cg", tol=_TOLERANCE, warm_start=True)
+        fits = [functools.partial(fit, model, strength) for strength in _STRENGTHS]
+        texts = np.asarray((counts[parts[0]] > 0).sum(axis=0)).ravel()
+        known = np.flatnonzero(texts >= least)
+        return _chosen(labels, parts, counts[:, known], fits)
+
+    return predict
+
+
+def _spelt(row: dict[str, Any], texts: Mapping[str, Item]) -> list[str]:
+    text = texts[row["item_id"]].text
+    grams = spell_word("a", text[row["start"] : row["end"]])
+    if row["other_start"] is not None:
+        grams += spell_word("b", text[row["other_start"] : row["other_end"]])
+    return grams
+
+
+def _vectorizer() -> Any:
+    """Counts of words that are cut already."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    vectorizer: Any = CountVectorizer
+    return vectorizer(analyzer=tuple)
+
+
+def spell_word(side: str, word: str) -> list[str]:
+    """Return a word's runs of one to three characters, its ends marked, and the word itself."""
+    marked = f"\x02{word[:200]}\x03"
+    runs = [marked[place : place + size] for size in (1, 2, 3) for place in range(len(marked) - size + 1)]
+    return [side + run for run in (*runs, marked)]
+
+
+def _distance(row: dict[str, Any], texts: Mapping[str, Item]) -> tuple[float, float]:
+    """Characters and words between the two ends of a pair."""
+    first, second = sorted(((row["start"], row["end"]), (row["other_start"], row["other_end"])))
+    between = texts[row["item_id"]].text[first[1] : second[0]]
+    return float(second[0] - first[0]), float(len(between.split()))
+
+
+def _has_error(item: Item) -> bool:
+    edits = edits_of(item.language)
+    return (
+        LANGUAGES.load(item.language).parse(item.text).has_error
+        if edits is None
+        else not edits.parses(item.text)
+    )
+
+
+CUES_SCHEMA: Mapping[str, type[pl.DataType]] = {
+    "example_id": pl.String,
+    "prediction": pl.String,
+    "correct": pl.Boolean,
+    "number": pl.Float64,
+}
+"""Columns of `predict_local_cues`: one row a test example.
+
+``number``: what ridge regression says of the number before classes; null where there is none.
+"""
+
+
+WINDOWS = (1, 2)
+"""Words and characters on either side that are read; which serves better is chosen on validation."""
+
+
+_REACH = 80
+"""Characters on either side in which neighbouring words are looked for."""
+
+
+_SPELT = 40
+"""Characters of a marked stretch whose spelling is read: more than a word has."""
+
+
+_PENALTIES = (1.0, 10.0, 100.0, 1000.0)
+
+
+_NONE = "\0"
+"""Stands for the neighbour of what begins or ends its text."""
+
+
+def predict_local_cues(dataset: Dataset, items: Iterable[Item], folds: Sequence[Parts]) -> pl.DataFrame:
+    """Predict the test examples from the marked words and their neighbours, in `CUES_SCHEMA`.
+
+    Classes by logistic regression and numbers by ridge regression, both on counts of `read_cues`; how strong
+    their penalties are and how far they read is chosen on validation, in each fold.
+
+    Args:
+        dataset: The data set.
+        items: The items that it was built from; its own derived items need not be among them.
+        folds: Rows of the data set that train, choose and are tested, in each fold.
+
+    Returns:
+        The predictions; no rows where examples are whole functions.
+    """
+    rows = dataset.examples.to_dicts()
+    if not marks_places(dataset.examples):
+        return pl.DataFrame(schema=dict(CUES_SCHEMA))
+    texts = {item.item_id: item.text for item in (*items, *dataset.inputs)}
+    features = _count_cues(rows, texts)
+    labels = dataset.examples["label"].to_numpy().astype(np.str_)
+    values = dataset.examples["value"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    names = dataset.examples["example_id"]
+    baselines = [by_counts(counts, 1) for counts in features]
+    found: list[pl.DataFrame] = []
+    for train, valid, test in folds:
+        both = train, valid, np.concatenate([valid, test])
+        said = [np.asarray(baseline(labels, both)) for baseline in baselines]
+        right = [np.mean(one[: len(valid)] == labels[valid]) for one in said]
+        chosen = said[int(np.argmax(right))][len(valid) :]
+        columns: dict[str, Any] = {
+            "example_id": names[test],
+            "prediction": chosen.tolist(),
+            "correct": chosen == labels[test],
+            "number": _regress(features, values, (train, valid, test)),
+        }
+        found.append(pl.DataFrame(columns, schema=dict(CUES_SCHEMA), nan_to_null=True))
+    return pl.concat(found)
+
+
+def marks_places(examples: pl.DataFrame) -> bool:
+    """Return whether every example marks a token, or two places of its text."""
+    # Where only some have another end, as functions with a bug have, the mark itself would tell the class.
+    return bool((examples["type"] != "").any()) or not examples["other_start"].has_nulls()
+
+
+def read_cues(text: str, start: int, end: int, window: int) -> list[str]:
+    """Return what stands at one place of the window around a marked stretch of a text.
+
+    Args:
+        text: The text.
+        start: First marked character.
+        end: Their end, exclusive.
+        window: Which place, from 1: its words are that many words away from the stretch, or as far inside it,
+            its characters are all up to there.
+    """
+    words = {
+        "before": split_words(text[max(0, start - _REACH) : start])[::-1],
+        "after": split_words(text[end : end + _REACH]),
+        "first": split_words(text[start : min(end, start + _REACH)]),
+        "last": split_words(text[max(start, end - _REACH) : end])[::-1],
+    }
+    told = {name: word[window - 1] if len(word) >= window else _NONE for name, word in words.items()}
+    told["characters before"] = text[max(0, start - window) : start]
+    told["characters after"] = text[end : end + window]
+    return [f"{name} {window} {what}" for name, what in told.items()]
+
+
+def _count_cues(rows: Sequence[dict[str, Any]], texts: Mapping[str, str]) -> list[Any]:
+    """Return the counts of the cues of all examples, a matrix a window; a wider one holds the narrower."""
+    from scipy import sparse
+
+    places = [_marked(row) for row in rows]
+    marked = [(texts[row["item_id"]], of_row) for row, of_row in zip(rows, places, strict=True)]
+    counted: list[Any] = []
+    for window in WINDOWS:
+        bags = [
+            [f"{side} {cue}" for side, start, end in of_row for cue in read_cues(text, start, end, window)]
+            for text, of_row in marked
+        ]
+        counted.append(count_words(bags))
+    spelt = [
+        [gram for side, start, end in of_row for gram in spell_word(side, text[start:end][:_SPELT])]
+        for text, of_row in marked
+    ]
+    counted[0] = sparse.hstack([counted[0], count_words(spelt)], format="csr")
+    return [sparse.hstack(counted[: place + 1], format="csr") for place in range(len(counted))]
+
+
+def _marked(row: Mapping[str, Any]) -> list[tuple[str, int, int]]:
+    """Return the marked places of an example, each with a name."""
+    first = ("a", row["start"], row["end"])
+    return [first] if row["other_start"] is None else [first, ("b", row["other_start"], row["other_end"])]
+
+
+def _regress(features: Sequence[Any], values: Float[np.ndarray, " example"], parts: Parts) -> Any:
+    """Predict numbers of the test part; NaN where too few examples have one."""
+    from sklearn.linear_model import Ridge
+
+    train, valid, test = parts
+    known = [rows[np.isfinite(values[rows])] for rows in (train, valid)]
+    nothing = np.full(len(test), np.nan)
+    if min(map(len, known)) == 0 or np.ptp(values[known[0]]) == 0:
+        return nothing
+    best, said = np.inf, nothing
+    for counts in features:
+        for penalty in _PENALTIES:
+            model: Any = Ridge(alpha=penalty, solver="sparse_cg", tol=1e-3)
+            model.fit(counts[known[0]], values[known[0]])
+            error = float(np.mean((model.predict(counts[known[1]]) - values[known[1]]) ** 2))
+            if error < best:
+                best, said = error, model.predict(counts[test])
+    return said

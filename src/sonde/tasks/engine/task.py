@@ -1,0 +1,385 @@
+"""What a task answers: labels on characters, before any tokenizer exists."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+
+import polars as pl
+
+from sonde.base.errors import InputError
+from sonde.base.outside import check_published, published
+from sonde.base.registry import Registry
+from sonde.corpora import Item, SourceFile, content_key
+from sonde.corpora.engine.parallel import AHEAD, ONE, ItemChunk, Spread, together
+from sonde.languages import LANGUAGES, Definition, facet_of, has_facet
+from sonde.languages.engine.tagging import Tagging
+from sonde.results.columns import Columns, ColumnType, schema_of
+from sonde.tasks.engine.examples import Dataset
+
+GROUP = "sonde.tasks.published"
+
+
+T = TypeVar("T")
+
+
+def published_quirks(name: str) -> Mapping[str, str]:
+    """How the published labels of a task differ, by the quirk's name."""
+    found = published(GROUP, name)
+    return {} if found is None else found.quirks
+
+
+def as_asked(task: T, mode: str, quirks: Set[str]) -> T:
+    """The task itself, or as published where the mode or a quirk asks for that.
+
+    Raises:
+        InputError: It is asked as published, and nothing is registered.
+    """
+    if mode != "paper" and not quirks:
+        return task
+    check_published(GROUP)
+    name: str = task.name  # pyright: ignore[reportAttributeAccessIssue]
+    found = published(GROUP, name)
+    if found is None or not (mode == "paper" or quirks & found.quirks.keys()):
+        return task
+    return found
+
+
+LABEL_COLUMNS: Columns = {
+    "start": (pl.Int32, "first labelled character of the item"),
+    "end": (pl.Int32, "end of the labelled characters, exclusive"),
+    "label": (pl.String, "the label; null where no class fits"),
+    "value": (pl.Float64, "the number before classes; null where there is none"),
+}
+"""Columns of an item's labels, one row a label."""
+
+
+LABEL_SCHEMA = schema_of(LABEL_COLUMNS)
+
+
+PAIR_COLUMNS: Columns = {
+    **LABEL_COLUMNS,
+    "other_start": (pl.Int32, "first character of the other place; null where there is none"),
+    "other_end": (pl.Int32, "its end, exclusive; null where there is none"),
+}
+"""The same with a second labelled place."""
+
+
+PAIR_SCHEMA = schema_of(PAIR_COLUMNS)
+
+
+LabelRow = tuple[int, int, str | None, float | None]
+"""A row in `LABEL_SCHEMA`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """What a task may know of the files around an item.
+
+    Attributes:
+        definitions: For each name, the paths of the files of the repository that define it, with the kinds.
+        imports: The import statements of each file that has any, by path.
+    """
+
+    definitions: Mapping[str, tuple[tuple[str, Definition], ...]]
+    imports: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@runtime_checkable
+class Task(Protocol):
+    """A question asked of the code alone."""
+
+    @property
+    def name(self) -> str:
+        """Public name, the file's stem."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Raised when labels change; part of a labelled span's identity."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """``"item"``, ``"span"``, ``"pair"`` or ``"relation"`` (of spans), or ``"mutation"`` (of items).
+
+        Relations are all labelled together; of all others a balanced data set can be built.
+        """
+        ...
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that can occur."""
+        ...
+
+    @property
+    def needs_repository(self) -> bool:
+        """Whether `label` looks at the repository's definitions."""
+        ...
+
+    def label(
+        self,
+        items: Iterable[Item],
+        repositories: Mapping[str, Repository],
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+    ) -> dict[str, pl.DataFrame]:
+        """Labels of each item: a table in `LABEL_SCHEMA` plus what the task adds, by item id.
+
+        An item task gives one row with the item's whole span.
+
+        Args:
+            items: The items.
+            repositories: The definitions around, where the task needs them.
+            mode: ``"corrected"``, or ``"paper"`` for the labels of the published code: its whole preset.
+            quirks: Single quirks of the published code that are on beside the mode's preset.
+        """
+        ...
+
+
+class ItemLabels(ABC):
+    """Base of the tasks that label each item by itself. A subclass gives `label_rows`.
+
+    Attributes:
+        schema: Columns of the rows. Of those in `LABEL_SCHEMA` no table is made where labels alone are
+            wanted: it takes longer to make than they do.
+    """
+
+    schema: ClassVar[Mapping[str, ColumnType]] = LABEL_SCHEMA
+
+    def label(
+        self,
+        items: Iterable[Item],
+        repositories: Mapping[str, Repository],
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+    ) -> dict[str, pl.DataFrame]:
+        """Labels of each item as a table, by item id; see `Task.label`."""
+        rows: list[tuple[Any, ...]] = []
+        spans: dict[str, tuple[int, int]] = {}
+        for item in items:
+            begin = len(rows)
+            rows += self.label_rows(item, repositories, mode=mode, quirks=quirks)
+            spans[item.item_id] = begin, len(rows) - begin
+        # One table, and of it a part an item: a table an item takes half the time of a task that counts.
+        table = pl.DataFrame(rows, schema=dict(self.schema), orient="row")
+        return {name: table.slice(begin, height) for name, (begin, height) in spans.items()}
+
+    @abstractmethod
+    def label_rows(
+        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
+    ) -> Sequence[tuple[Any, ...]]:
+        """The rows of the item's table."""
+
+
+def classes_of(task: Task, mode: str, quirks: Set[str] = frozenset()) -> tuple[str, ...]:
+    """The labels that can occur."""
+    return as_asked(task, mode, quirks).labels
+
+
+@runtime_checkable
+class CorpusTask(Protocol):
+    """A question asked of whole files together: its rows are no labels of single items."""
+
+    @property
+    def name(self) -> str:
+        """Public name, the file's stem."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Raised when the rows change."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """``"corpus"``."""
+        ...
+
+    def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> Iterable[Mapping[str, Any]]:
+        """The rows of ``sonde label``, as JSON can hold them."""
+        ...
+
+
+@runtime_checkable
+class AccountingTask(CorpusTask, Protocol):
+    """A corpus task that says what it could not place."""
+
+    def collect_told(
+        self, files: Iterable[SourceFile], *, mode: str = "corrected"
+    ) -> tuple[Sequence[Mapping[str, Any]], Sequence[str]]:
+        """Return the rows of `CorpusTask.collect`, and a line on each kind of thing that is not in them."""
+        ...
+
+
+@runtime_checkable
+class RowTask(CorpusTask, Protocol):
+    """A corpus task with a row an item, whatever the unit."""
+
+    def row(self, item: Item, *, mode: str = "corrected") -> dict[str, Any]:
+        """The row of one item."""
+        ...
+
+
+@runtime_checkable
+class DrawingTask(CorpusTask, Protocol):
+    """A corpus task that a lens can ask: it draws its own data set from the files."""
+
+    def draw(
+        self,
+        files: Iterable[SourceFile],
+        *,
+        size: int,
+        seed: int,
+        language: str,
+        mode: str,
+        options: Mapping[str, Any],
+        spread: Spread = ONE,
+    ) -> Dataset:
+        """Draw a data set, as `sonde.tasks.build` does for other tasks.
+
+        Args:
+            files: The files of a corpus in one language.
+            size: Examples wanted.
+            seed: Draws another data set.
+            language: Public name of the language.
+            mode: ``"corrected"`` or ``"paper"``.
+            options: Options of the lens.
+            spread: Processes that read files; any number gives the same.
+
+        Raises:
+            InputError: The files hold too little.
+        """
+        ...
+
+
+def languages_of(task: Task | CorpusTask) -> tuple[str, ...]:
+    """The languages that a task can label; those that answer its ``facet``, or all where it names none."""
+    facet: str = getattr(task, "facet", "")
+    return tuple(name for name in LANGUAGES.names() if not facet or has_facet(name, facet))
+
+
+def quirks_of(task: Task | CorpusTask) -> frozenset[str]:
+    """Names of a task's quirks of published code, all on in paper mode; most tasks have none."""
+    return frozenset(quirk_lines(task))
+
+
+def quirk_lines(task: Task | CorpusTask) -> Mapping[str, str]:
+    """A task's quirks with a line on each: those of its own, and how its published labels differ."""
+    return {**getattr(task, "quirks", {}), **published_quirks(task.name)}
+
+
+def ablations_of(task: Task | CorpusTask) -> frozenset[str]:
+    """Names of what may be switched on like a quirk but belongs to no mode."""
+    return frozenset(getattr(task, "ablations", ()))
+
+
+def repositories(
+    files: Iterable[SourceFile],
+    spread: Spread = ONE,
+    *,
+    known: MutableMapping[str, list[Definition]] | None = None,
+) -> dict[str, Repository]:
+    """Index every function, method and class of the files by repository and name.
+
+    Definitions whose name begins and ends with two underscores do not count: they are called by the
+    language, and every repository has them (PERPLEXED, data preparation).
+
+    Args:
+        files: Files of a corpus, in any order; the answer does not depend on it.
+        spread: Processes that read them; any number gives the same.
+        known: What files were found to define before, by `sonde.corpora.content_key`; new ones are added.
+
+    Returns:
+        One repository for every name that a file has in ``repository``, empty ones included.
+    """
+    known = {} if known is None else known
+    found: dict[str, dict[str, list[tuple[str, Definition]]]] = {}
+    for some in together(files, times=AHEAD * spread.workers):
+        keyed = [(content_key(file), file) for file in some]
+        missing = {key: file for key, file in keyed if key not in known}
+        answers = spread.of_files.over(_definitions, None, missing.values())
+        known.update(zip(missing, (definitions for _, definitions in answers), strict=True))
+        for key, file in keyed:
+            names = found.setdefault(file.repository, defaultdict(list))
+            for definition in known[key]:
+                if not is_dunder(definition.name):
+                    names[definition.name].append((file.path, definition))
+    return {
+        repository: Repository({name: tuple(sorted(places, key=_place)) for name, places in names.items()})
+        for repository, names in found.items()
+    }
+
+
+def importing(
+    files: Iterable[SourceFile], *, spread: Spread = ONE, known: MutableMapping[str, str] | None = None
+) -> dict[str, Repository]:
+    """Gather the import statements of the files by repository and path; no definition is indexed.
+
+    Args:
+        files: Files of a corpus.
+        spread: Processes that read them; any number gives the same.
+        known: Import statements that were found before, by `sonde.corpora.content_key`; new ones are added.
+    """
+    known = {} if known is None else known
+    keyed = [(content_key(file), file) for file in files if has_facet(file.language, "tagging")]
+    missing = {key: file for key, file in keyed if key not in known}
+    answers = spread.of_files.over(_imports, None, missing.values())
+    known.update(zip(missing, (imports for _, imports in answers), strict=True))
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for key, file in keyed:
+        if known[key]:
+            found[file.repository][file.path] = known[key]
+    return {repository: Repository({}, imports) for repository, imports in found.items()}
+
+
+def _definitions(part: ItemChunk[None, SourceFile]) -> list[list[Definition]]:
+    """What some files define; runs in any process."""
+    return [list(LANGUAGES.load(file.language).definitions(file.text)) for file in part.items]
+
+
+def _imports(part: ItemChunk[None, SourceFile]) -> list[str]:
+    """The import statements of some files; runs in any process."""
+    return [facet_of(file.language, "tagging", Tagging).imports(file.text) for file in part.items]
+
+
+def needs_imports(task: Task) -> bool:
+    """Whether a task looks at what the items' files import, and at nothing else around them."""
+    return bool(getattr(task, "needs_imports", False))
+
+
+def is_dunder(name: str) -> bool:
+    """Whether a name begins and ends with two underscores."""
+    return len(name) > 4 and name.startswith("__") and name.endswith("__")
+
+
+def repository_of(item: Item, known: Mapping[str, Repository]) -> Repository:
+    """The repository of an item.
+
+    Raises:
+        InputError: The repository was not indexed, so that every call would wrongly look external.
+    """
+    if item.repository not in known:
+        raise InputError(
+            f"item {item.path!r}: repository {item.repository!r} is not indexed; "
+            "pass its files to sonde.tasks.repositories"
+        )
+    return known[item.repository]
+
+
+def elsewhere(name: str, path: str, repository: Repository) -> bool:
+    """Whether a file other than ``path`` defines the name."""
+    return any(where != path for where, _ in repository.definitions.get(name, ()))
+
+
+def _place(entry: tuple[str, Definition]) -> tuple[str, int]:
+    path, definition = entry
+    return path, definition.start
+
+
+TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task", protocols=(Task, CorpusTask), folders=True)

@@ -1,0 +1,247 @@
+"""Tasks that measure a whole function: one row an item, its class and the number before classes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from sonde.corpora import Item, item_id
+from sonde.languages import facet_of
+from sonde.languages.engine.data_flow import Flow, Variable, VariablePlace
+from sonde.languages.engine.metrics import Metrics
+from sonde.languages.engine.tagging import Tagged, Tagging
+from sonde.tasks.engine.task import PAIR_SCHEMA, ItemLabels, LabelRow, Repository, as_asked
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Names for ranges of a number.
+
+    Attributes:
+        ranges: Name, smallest and largest number of each class, in order.
+    """
+
+    ranges: tuple[tuple[str, float, float], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The classes in order."""
+        return tuple(name for name, _, _ in self.ranges)
+
+    def of(self, value: float) -> str | None:
+        """The class that a number falls into; None where it falls into none."""
+        return next((name for name, low, high in self.ranges if low <= value <= high), None)
+
+
+def exact(low: int, high: int, above: bool = False) -> Classes:
+    """One class a number; with ``above`` a last one, ``9X``, for everything above 8."""
+    ranges = [(str(number), float(number), float(number)) for number in range(low, high + 1)]
+    if above:
+        ranges.append((f"{high + 1}X", float(high + 1), float("inf")))
+    return Classes(tuple(ranges))
+
+
+def binned(*names: str) -> Classes:
+    """Classes named by what they hold: ``"1"``, ``"4-6"``, ``"31-"``."""
+    ranges: list[tuple[str, float, float]] = []
+    for name in names:
+        low, dash, high = name.partition("-")
+        ranges.append((name, float(low), float(high) if high else float("inf") if dash else float(low)))
+    return Classes(tuple(ranges))
+
+
+class Measured(ItemLabels):
+    """A task about a number of the whole function.
+
+    A subclass gives ``name``, ``classes``, `value` and, where metrics are not what it asks, ``facet``. Where
+    published labels follow another definition, that is a task of its own, see `sonde.tasks.engine.task`.
+    """
+
+    name: str
+    version = "1"
+    target = "item"
+    needs_repository = False
+    facet = "metrics"
+    classes: Classes
+    quirks: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes in order."""
+        return self.classes.names
+
+    def label_rows(
+        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
+    ) -> list[LabelRow]:
+        """One row: ``label`` null where no class fits, ``value`` the number.
+
+        A label that the item brings for this task is taken as it is.
+        """
+        asked = as_asked(self, mode, quirks)
+        value = float(asked.item_value(item))
+        given = next((one.label for one in item.given if one.task.lower() == self.name), None)
+        label = given if given is not None else asked.classes.of(value)
+        return [(0, len(item.text), label, value)]
+
+    def item_value(self, item: Item) -> float:
+        """Return the number of an item, by its text unless a task asks for more of it."""
+        return self.value(item.text, item.language)
+
+    @abstractmethod
+    def value(self, text: str, language: str) -> float:
+        """The number before classes."""
+
+
+class Pattern(Measured):
+    """A task about whether a structure occurs; the number is how often. Subclasses give ``name``."""
+
+    classes = Classes((("NO", 0.0, 0.0), ("YES", 1.0, float("inf"))))
+
+    def value(self, text: str, language: str) -> float:
+        """How often the structure of the task's name occurs."""
+        return metrics(language).patterns(text)[self.name]
+
+
+def tokens(language: str) -> Metrics:
+    """What the tokens of a language alone tell."""
+    return facet_of(language, "tokens", Metrics)
+
+
+def metrics(language: str) -> Metrics:
+    """The metrics of a language."""
+    return facet_of(language, "metrics", Metrics)
+
+
+def flow(language: str) -> Flow:
+    """The variables of a language."""
+    return facet_of(language, "flow", Flow)
+
+
+# More stand in whole files only, where pairs of all variables would be millions.
+_BETWEEN = 100
+
+
+class MarkedPair(NamedTuple):
+    """Two marked places with what holds between them."""
+
+    place: VariablePlace
+    other: VariablePlace
+    label: str
+    value: float | None = None
+
+
+class VariablePairs(ItemLabels):
+    """A task about pairs of places of variables. A subclass gives ``name``, ``labels`` and `pairs`."""
+
+    name: str
+    labels: tuple[str, ...]
+    version = "1"
+    target = "pair"
+    needs_repository = False
+    facet = "flow"
+    schema = PAIR_SCHEMA
+
+    @abstractmethod
+    def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
+        """The pairs of a text."""
+
+    def label_rows(
+        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
+    ) -> list[tuple[Any, ...]]:
+        """One row a pair; the first place is the earlier one."""
+        flow = facet_of(item.language, "flow", Flow)
+        metrics = facet_of(item.language, "tokens", Metrics)
+        return [
+            (*pair.place, pair.label, pair.value, *pair.other)
+            for pair in self.pairs(item.text, flow, metrics)
+        ]
+
+
+def declarations(variables: tuple[Variable, ...]) -> Iterator[tuple[int, int]]:
+    """Every two variables, by index, that have different names and at most 100 declared between them."""
+    for one, variable in enumerate(variables):
+        for other in range(one + 1, min(one + 2 + _BETWEEN, len(variables))):
+            if variables[other].name != variable.name:
+                yield one, other
+
+
+def marked(variable: Variable, other: Variable, label: str) -> MarkedPair:
+    """Return the pair of two variables' declarations, in text order."""
+    first, second = sorted((variable.declaration, other.declaration))
+    return MarkedPair(first, second, label)
+
+
+class TokenClasses(ItemLabels):
+    """A task about the class of tokens. A subclass gives ``name``, ``labels`` and `tags`."""
+
+    name: str
+    labels: tuple[str, ...]
+    version = "1"
+    target = "span"
+    needs_repository = False
+    needs_imports = False
+    facet = "tagging"
+    quirks: Mapping[str, str] = MappingProxyType({})
+
+    def label_rows(
+        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
+    ) -> list[LabelRow]:
+        """One row a token that has a class.
+
+        Labels that the item brings for this task are taken as they are.
+        """
+        given = [(one.start, one.end, one.label) for one in item.given if one.task.lower() == self.name]
+        known = repositories.get(item.repository)
+        imports = known.imports.get(item.path, "") if known is not None else ""
+        found = given or as_asked(self, mode, quirks).tags(item, imports)
+        return [(start, end, label, None) for start, end, label in found]
+
+    def beside(
+        self, items: Iterable[Item], repositories: Mapping[str, Repository]
+    ) -> Iterator[tuple[Item, Item]]:
+        """What else to draw tokens from: the import statements of the items' files, as own items.
+
+        Functions hardly ever name a package, and in Java they hold no import. A task that knows nothing of
+        the files around has nothing beside.
+
+        Args:
+            items: The functions.
+            repositories: The files around.
+
+        Yields:
+            An item, and what its file imports; each file once.
+        """
+        seen: set[tuple[str, str]] = set()
+        for item in items:
+            known = repositories.get(item.repository) if self.needs_imports else None
+            text = known.imports.get(item.path, "") if known is not None else ""
+            if text and (item.repository, item.path) not in seen:
+                seen.add((item.repository, item.path))
+                own = item_id(text, item.language, "imports")
+                yield (
+                    item,
+                    replace(
+                        item,
+                        item_id=own,
+                        identifier=own,
+                        text=text,
+                        unit="imports",
+                        name="imports",
+                        offset=0,
+                        docstring="",
+                        tags=(),
+                        given=(),
+                    ),
+                )
+
+    @abstractmethod
+    def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
+        """The tokens with their classes; ``imports`` are the import statements of the item's file."""
+
+
+def tagging(language: str) -> Tagging:
+    """The classes of tokens of a language."""
+    return facet_of(language, "tagging", Tagging)

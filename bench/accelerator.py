@@ -28,10 +28,8 @@ from sonde.capture.preparing import prepare
 from sonde.capture.requests import Prepared
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.observe import asked_of, observe_pool
-from sonde.experiments.plan import ObserveJob
-from sonde.experiments.pools import JobPool, pools
-from sonde.experiments.preparation import items_of
+from sonde.experiments.observe import asked_of, items_of, observe_pool
+from sonde.experiments.plan import JobPool, ObserveJob, pools
 from sonde.experiments.run import run as carry_out
 from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer
 from sonde.training.pretrain.blocks import BlockDataset

@@ -28,8 +28,8 @@ from sonde.capture.windows import compose
 from sonde.capture.word_attention import RowWords, rank_words
 from sonde.corpora import Intake, Item, Selection, read_items
 from sonde.experiments import Execution, Experiment
+from sonde.experiments.observe import items_of
 from sonde.experiments.plan import ObserveJob
-from sonde.experiments.preparation import items_of
 from sonde.experiments.run import run as carry_out
 from sonde.languages import facet_of
 from sonde.languages.engine.relations import Relations

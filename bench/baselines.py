@@ -18,8 +18,7 @@ import polars as pl
 from sonde.base.errors import SondeError
 from sonde.corpora import Intake, Item, Selection, read_files, select
 from sonde.executors import EXECUTORS, cores
-from sonde.results.clusters import sums_of
-from sonde.results.estimate import Estimates, ratios
+from sonde.stats.estimate import Estimates, ratios, sums_of
 from sonde.tasks import PICKED, Dataset, Repository, build, importing, needs_imports, repositories
 from sonde.tasks.engine.surface import surface_predictions
 from sonde.tasks.engine.task import TASKS

@@ -21,8 +21,8 @@ from sonde.capture.requests import Prepared
 from sonde.capture.windows import Row, RowCutter
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
+from sonde.experiments.observe import items_of
 from sonde.experiments.plan import ObserveJob
-from sonde.experiments.preparation import items_of
 from sonde.experiments.run import run as carry_out
 from sonde.lenses.surprisal import TOP_K
 from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer

@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import chain
 from multiprocessing import get_context
 
-from sonde.base.children import safe_children
+from sonde.base.child_process import safe_children
 from sonde.capture.preparing import prepare_with
 from sonde.capture.windows import compose
 from sonde.corpora import Item, Selection

@@ -20,9 +20,9 @@ from typing import Any
 import polars as pl
 
 from bench._commands import Took, took
-from sonde.experiments.tables import items_from
 from sonde.lenses import LensSettings
 from sonde.lenses.attention.edges import TASK, read_item
+from sonde.lenses.engine.item_tables import items_from
 from sonde.models.engine.model_names import bundled_folder
 from sonde.tasks.engine.task import TASKS
 

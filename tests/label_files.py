@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sonde.experiments.labelling import Labelling, write_label_files
+from sonde.experiments.label_files import Labelling, write_label_files
 
 
 def write_label_file(wanted: Labelling, output: Path) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from sonde.results.dimensions import Dimensions
+from sonde.results.schema import Dimensions
 
 _SHORT: Mapping[tuple[str, str], str] = {
     ("text", "code"): "code",

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sonde.base.described import Described, described_fields
-from sonde.base.values import Values
+from sonde.base.option_types import Values
+from sonde.base.options import Described, described_fields
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
-from sonde.experiments._experiment import Experiment
-from sonde.experiments.options import lens_options
+from sonde.experiments.catalogue import lens_options
+from sonde.experiments.experiment import Experiment
 from sonde.lenses import LENSES
 
 _OPTIONS = "options"

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 from polars.datatypes import DataTypeClass
 
-from sonde.results.columns import Columns, ColumnType
+from sonde.results.schema import Columns, ColumnType
 
 DOCS = Path(__file__).parents[1]
 

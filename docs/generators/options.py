@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from generators.markdown import format_table
-from sonde.base.described import Described, described_fields, table_of
+from sonde.base.options import Described, described_fields, table_of
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
-from sonde.experiments._experiment import Execution, Experiment
-from sonde.experiments.options import lens_options
+from sonde.experiments.catalogue import lens_options
+from sonde.experiments.experiment import Execution, Experiment
 from sonde.lenses import LENSES
 
 _HEAD = """\

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sonde.api.results import Run, read_scores
     from sonde.api.run import run
     from sonde.api.show import show
-    from sonde.experiments._experiment import Experiment
+    from sonde.experiments.experiment import Experiment
     from sonde.training.finetune.saved import FineTuned
 
 __all__ = [

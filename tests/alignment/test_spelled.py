@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.alignment._spelled import place_pieces
+from sonde.alignment.server_tokens import place_pieces
 from sonde.base.errors import InputError
 
 

@@ -15,8 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sonde.base.errors import SondeError
 from sonde.corpora import Item, Selection, select
-from sonde.results.clusters import sums_of
-from sonde.results.estimate import ratios
+from sonde.stats.estimate import ratios, sums_of
 from sonde.tasks import build, languages_of
 from sonde.tasks.engine.surface import RULES, artefact_features, code_of
 from sonde.tasks.engine.task import TASKS

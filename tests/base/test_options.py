@@ -9,8 +9,8 @@ import pytest
 from annotated_types import Ge
 
 from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.option_types import Count, OneOf, Positive, Share
 from sonde.base.options import Options, guessed, option
-from sonde.base.values import Count, OneOf, Positive, Share
 
 
 class Chosen(Options):

@@ -1,7 +1,7 @@
 import pytest
 
 from sonde.base.errors import UsageError
-from sonde.base.times import seconds_of
+from sonde.base.option_types import seconds_of
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sonde.results.comparison import Difference, compared
-from sonde.results.contributions import Contributions
-from sonde.results.intervals import Kind
+from sonde.comparison.differences import Difference, compared
 from sonde.results.scores import Score
+from sonde.stats.estimate import Contributions
+from sonde.stats.intervals import Kind
 from tests.calibration import Bound, Row, at_least, at_most_by_chance
 
 DRAWS, SHORT = 200, 20

@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t
 
-from sonde.results.clusters import ClusterSums
-from sonde.results.estimate import Estimates, differences, ratios
+from sonde.stats.estimate import ClusterSums, Estimates, differences, ratios
 from tests.calibration import Bound, Row
 
 DRAWS, SHORT = 10_000, 400

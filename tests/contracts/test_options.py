@@ -11,10 +11,10 @@ from jsonschema import Draft202012Validator
 
 from generators.experiment_schema import build_schema
 from sonde.base.errors import UsageError
+from sonde.base.option_types import Values
 from sonde.base.options import Options
-from sonde.base.values import Values
 from sonde.experiments import Experiment, overridden, written_options
-from sonde.experiments.choices import lens_choices
+from sonde.experiments.resolve import lens_choices
 from sonde.lenses import LENSES, LensDefaults
 
 OPTIONS = [(name, option) for name in LENSES.names() for option in LENSES.load(name).options]

@@ -7,7 +7,7 @@ from tests.label_files import write_label_file
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, Selection, read_files, read_items, select
-from sonde.experiments.labelling import Labelling
+from sonde.experiments.label_files import Labelling
 
 # The layout of the published files; the last edge ends on empty tokens, as theirs do.
 SAMPLE = {

@@ -9,7 +9,7 @@ from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Intake, Item, ItemSet, Selection, SourceFile, Tag, read_items, select
 from sonde.corpora.engine.read import items_of
-from sonde.experiments.selecting import account
+from sonde.experiments.sampling import account
 
 WORDS = [f"name{n}" for n in range(400)]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from generate import PAGES
-from sonde.experiments.options import lens_options, run_options
+from sonde.experiments.catalogue import lens_options, run_options
 from sonde.lenses import LENSES
 
 DOCS = Path(__file__).parents[2] / "docs"

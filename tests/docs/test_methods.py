@@ -20,8 +20,8 @@ from sonde.lenses.finetune.caveats import AT_EDGE, AT_END, CEILING, OUT_OF_REACH
 from sonde.lenses.finetune.score import _CHOSEN, ACCURACY
 from sonde.lenses.probe.trees import METRICS as DISTANCES
 from sonde.lenses.surprisal.file_context import _CHANGING
+from sonde.results.group_means import MATCHED
 from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
-from sonde.results.matched import MATCHED
 from sonde.results.scores import LEFT_OUT, SCORES_COLUMNS
 from sonde.training.probes.trees import MEASURES as TREES
 

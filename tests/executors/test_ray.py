@@ -15,8 +15,7 @@ from sonde.base.errors import SondeError, StoreError, UnknownNameError, UsageErr
 from sonde.corpora import Item
 from sonde.corpora.engine import parallel
 from sonde.executors import EXECUTORS, IN_FLIGHT, Cluster
-from sonde.executors._accelerators import share_of
-from sonde.executors.ray import Placed, _check, versions  # pyright: ignore[reportPrivateUsage]
+from sonde.executors.ray import Placed, _check, share_of, versions  # pyright: ignore[reportPrivateUsage]
 from sonde.languages import LANGUAGES
 from sonde.tasks import Question, Spread, label_items
 

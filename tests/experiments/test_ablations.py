@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sonde.experiments import load_experiment
-from sonde.experiments.choices import lens_choices
-from sonde.experiments.lens_choice import settings_of
+from sonde.experiments.experiment import settings_of
+from sonde.experiments.resolve import lens_choices
 from sonde.lenses import training_lens
 from sonde.lenses.finetune.options import variants
 from sonde.models import ModelSpec, describe

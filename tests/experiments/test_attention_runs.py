@@ -16,7 +16,7 @@ from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.lenses.attention.errors import DRAWN
 from sonde.report import build_report
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 from tests.slices import with_slices
 
 from .conftest import save_decoder, save_tokenizer

@@ -12,7 +12,7 @@ import pytest
 
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments._outcome import Outcome
+from sonde.experiments.progress import Outcome
 from sonde.experiments.run import run
 from sonde.report import build_report
 

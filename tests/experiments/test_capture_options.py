@@ -22,7 +22,7 @@ from sonde.capture.windows import compose
 from sonde.cli import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, load_experiment, overridden
-from sonde.experiments.choices import lens_choices
+from sonde.experiments.resolve import lens_choices
 from sonde.experiments.run import run
 from sonde.models import ModelSpec, load_model
 from sonde.report.header import rerun

@@ -13,11 +13,11 @@ from sonde.alignment import surfaces
 from sonde.alignment.vocabulary import vocabulary_of
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, observe
-from sonde.experiments._progress import Advance, Silent
+from sonde.experiments.progress import Advance, Silent
 from sonde.experiments.run import run
 from sonde.lenses.cloze.ranks import unified
 from sonde.models import ModelSpec, load_tokenizer
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 from tests.denoisers import save_bart, save_t5
 from tests.slices import with_slices
 

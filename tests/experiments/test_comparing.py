@@ -26,7 +26,7 @@ from transformers import LlamaForCausalLM
 
 import sonde
 from sonde.base.errors import InputError, UsageError
-from sonde.experiments.comparing import compare
+from sonde.comparison.compare import compare
 
 from .conftest import save_tokenizer
 

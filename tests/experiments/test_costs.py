@@ -12,26 +12,24 @@ import pytest
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.budget import (
-    FILE,
-    Chosen,
-    choose,
-    chosen_before,
-    refuse_what_has_no_sample,
-    remember,
-    taking,
-)
-from sonde.experiments.costs import (
+from sonde.experiments.cost import (
     AGAIN,
     FEWEST,
+    FILE,
     OTHER,
     PAGE,
     START,
     Amount,
+    Chosen,
     RunCost,
+    choose,
+    chosen_before,
     expected,
     largest,
+    refuse_what_has_no_sample,
+    remember,
     rounded,
+    taking,
     warm_up,
 )
 

@@ -11,7 +11,7 @@ import pytest
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Building, Intake, build_corpus, read_files
-from sonde.experiments.counting import BUG_TASKS, UNSPLIT, count_corpus
+from sonde.experiments.corpus_stats import BUG_TASKS, UNSPLIT, count_corpus
 from sonde.tasks import Spread
 from sonde.tasks.engine.task import TASKS
 

@@ -25,7 +25,7 @@ from sonde.corpora import Selection
 from sonde.experiments import Execution
 from sonde.experiments.run import run
 from sonde.report import build_report
-from sonde.store.receipts import verify
+from sonde.store.checksums import verify
 from tests.experiments.test_run import experiment, scores
 
 

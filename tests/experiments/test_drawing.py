@@ -10,7 +10,7 @@ import pytest
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments._progress import Advance, Silent
+from sonde.experiments.progress import Advance, Silent
 from sonde.experiments.run import run
 
 LENS = '''

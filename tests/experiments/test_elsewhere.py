@@ -26,15 +26,15 @@ from sonde.cli.app import app
 from sonde.corpora import Building, Intake, Selection, build_corpus, read_files, read_manifest
 from sonde.corpora.engine.minhash import METHODS
 from sonde.executors import EXECUTORS
-from sonde.experiments import Execution, Experiment, drawing
-from sonde.experiments._outcome import Outcome
-from sonde.experiments.merging import merge
+from sonde.experiments import Execution, Experiment, datasets
+from sonde.experiments.merge import merge
 from sonde.experiments.plan import Part
+from sonde.experiments.progress import Outcome
 from sonde.experiments.run import run
 from sonde.experiments.shards import read_shard
 from sonde.models import ModelSpec, resolve_revision, stored
 from sonde.results.scores import read_scores
-from sonde.store.receipts import receipt_path
+from sonde.store.checksums import receipt_path
 from sonde.tasks import Spread, importing, repositories
 from sonde.tasks.engine.sampling import _pool
 
@@ -128,7 +128,7 @@ def strangers(tmp_path: Path) -> Iterator[None]:
 def spread_out(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
     """However little there is to read, it is spread; names of the functions that each executor is given."""
     monkeypatch.setattr(Spread.__init__, "__defaults__", ("local", 1, 1))
-    monkeypatch.setattr(drawing, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(datasets, "_WORTH_A_PROCESS", 1)
     _pool.cache_clear()
     seen: dict[str, set[str]] = {"local": set(), "ray": set()}
     for name, functions in seen.items():

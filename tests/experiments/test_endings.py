@@ -24,10 +24,13 @@ from sonde.store.lock import held
 
 FAILING = {
     "run": ("sonde.experiments.run.run", ["run", "-c", "local:."]),
-    "label": ("sonde.experiments.labelling.write_label_files", ["label", "ocu", "-c", "local:.", "-o", "x"]),
+    "label": (
+        "sonde.experiments.label_files.write_label_files",
+        ["label", "ocu", "-c", "local:.", "-o", "x"],
+    ),
     "list": ("sonde.experiments.catalogue.catalogue", ["list", "lenses"]),
     "align": ("sonde.api.label.token_table", ["align", "x.py"]),
-    "corpus": ("sonde.experiments.counting.count_corpus", ["corpus", "stats", "-c", "local:."]),
+    "corpus": ("sonde.experiments.corpus_stats.count_corpus", ["corpus", "stats", "-c", "local:."]),
     "report": ("sonde.report.build_report", ["report", "."]),
     "figures": ("sonde.report.save_figures", ["figures", "."]),
 }

@@ -18,21 +18,19 @@ import pytest
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
-from sonde.experiments.tables import ITEMS_SCHEMA
 from sonde.lenses.attention import errors
 from sonde.lenses.attention import observe as attention
 from sonde.lenses.cloze.observe import ANSWERS_SCHEMA
+from sonde.lenses.engine.item_tables import ITEMS_SCHEMA
 from sonde.lenses.finetune.data import ROWS_SCHEMA
 from sonde.lenses.probe.data import STATES_SCHEMA
 from sonde.report import RunData, build_report, first_screen
 from sonde.report.explorer import ExplorerLimits, packed
 from sonde.report.text import label_of
-from sonde.results.answers import ANSWERS
-from sonde.results.columns import scan_files
-from sonde.results.observations import OBSERVATIONS_SCHEMA
+from sonde.results.schema import ANSWERS, OBSERVATIONS_SCHEMA, scan_files
 from sonde.results.scores import SCORES_SCHEMA
-from sonde.results.verdict import verdict_allowed
-from sonde.store.rundir import slug
+from sonde.stats.verdict import verdict_allowed
+from sonde.store.run_folder import slug
 from sonde.tasks import EXAMPLE_SCHEMA
 from sonde.tasks.calls.call_origin import CALL_SCHEMA
 from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA

@@ -3,7 +3,7 @@
 import pytest
 
 from sonde.cli import progress
-from sonde.experiments._forecast import Forecast, Work, duration, measured_first, worth_trying
+from sonde.experiments.timing import Forecast, Work, duration, measured_first, worth_trying
 
 
 def work(

@@ -17,7 +17,7 @@ import sonde
 from sonde.api.predict import predict_tuned
 from sonde.api.predictions import FORMS
 from sonde.base.errors import InputError, SondeError, UsageError
-from sonde.results.dimensions import dimension
+from sonde.results.schema import dimension
 from tests.copied import copied
 from tests.copied import functions as known_functions
 

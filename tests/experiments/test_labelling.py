@@ -9,8 +9,8 @@ import pytest
 import sonde
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Selection, check_corpora, select
-from sonde.experiments._progress import Silent
-from sonde.experiments.labelling import Labelling, label, write_label_files
+from sonde.experiments.label_files import Labelling, label, write_label_files
+from sonde.experiments.progress import Silent
 from tests.label_files import write_label_file
 
 TASK = '''
@@ -148,7 +148,7 @@ def test_several_tasks_read_a_corpus_once_and_write_a_file_each(
         read.append(corpus)
         return select(corpus, *more, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("sonde.experiments.labelling.select", counted)
+    monkeypatch.setattr("sonde.experiments.label_files.select", counted)
     names = [str(project / "long.py"), "early_return"]
     asked = wanted(names[0], project / "code", selection=Selection(near_duplicates=False))
     with pytest.raises(UsageError, match=r"write \{task\} into the name"):

@@ -8,8 +8,8 @@ import pytest
 from sonde.experiments import labels
 from sonde.experiments.labels import LabelTables
 from sonde.experiments.plan import Group
-from sonde.store.parts import PartStore
-from sonde.store.rundir import label_path
+from sonde.store.cache import PartStore
+from sonde.store.run_folder import label_path
 
 
 def test_labels_are_read_when_they_are_asked_for_and_once(

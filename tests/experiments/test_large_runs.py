@@ -16,8 +16,7 @@ from sonde.base.errors import UsageError
 from sonde.cli.app import app
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.arguments import from_arguments
-from sonde.experiments.checks import readable
-from sonde.experiments.choices import lens_choices, model_specs
+from sonde.experiments.resolve import lens_choices, model_specs, readable
 from tests.slices import with_slices
 
 

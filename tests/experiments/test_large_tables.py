@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sonde.corpora import Selection, select
-from sonde.experiments.drawing import pool_selection
+from sonde.experiments.datasets import pool_selection
 from sonde.tasks import build, first_drawn
 from tests.corpora.test_labelled import WRITERS
 

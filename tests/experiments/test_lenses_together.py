@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 import sonde
 from sonde.base.options import Option
 from sonde.experiments import Experiment
-from sonde.experiments.choices import lens_choices
+from sonde.experiments.resolve import lens_choices
 from sonde.lenses import LENSES
 from sonde.report import RunData, build_report
 from tests.experiments.test_causal_runs import code as code

@@ -17,16 +17,15 @@ from typer.testing import CliRunner
 
 import sonde.experiments
 from generators.experiment_schema import build_schema
-from sonde.base.described import described_fields
 from sonde.base.errors import UsageError
-from sonde.base.options import Options, option
-from sonde.base.values import Count
+from sonde.base.option_types import Count
+from sonde.base.options import Options, described_fields, option
 from sonde.capture import CaptureOptions
 from sonde.cli import app
 from sonde.cli.options import LENS_FLAGS
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, load_experiment
-from sonde.experiments.options import all_options, lens_options, run_options
+from sonde.experiments.catalogue import all_options, lens_options, run_options
 from sonde.lenses import LENSES, typed_options
 
 ROOT = Path(__file__).parents[2]

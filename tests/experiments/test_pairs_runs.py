@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 
 from sonde.base.errors import UsageError
+from sonde.comparison.compare import compare
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.choices import lens_choices
-from sonde.experiments.comparing import compare
+from sonde.experiments.resolve import lens_choices
 from sonde.experiments.run import run
 from sonde.report import PLOTS, RunData
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 from sonde.tasks.engine.pairs import paired
 from sonde.tasks.engine.task import TASKS
 from tests.slices import with_slices

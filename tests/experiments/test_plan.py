@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.corpora import Item
-from sonde.experiments.lens_choice import LensChoice
+from sonde.experiments.experiment import LensChoice
 from sonde.experiments.plan import (
     CHARACTERS_A_JOB,
     ITEMS_A_JOB,
@@ -19,7 +19,7 @@ from sonde.experiments.plan import (
 )
 from sonde.lenses import Control
 from sonde.models import ModelSpec
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 
 def items(sizes: list[int]) -> tuple[Item, ...]:

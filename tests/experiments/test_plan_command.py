@@ -19,10 +19,10 @@ from sonde.base.errors import SondeError
 from sonde.cli import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments._progress import Silent
-from sonde.experiments.costs import PAGE, START, Amount, RunCost
-from sonde.experiments.outlook import Outlook, amount_read
+from sonde.experiments.cost import PAGE, START, Amount, RunCost
 from sonde.experiments.plan import ObserveJob
+from sonde.experiments.progress import Silent
+from sonde.experiments.workload import Outlook, amount_read
 
 Called = Callable[..., tuple[str, str]]
 

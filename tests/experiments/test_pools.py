@@ -17,9 +17,8 @@ from sonde.capture.caches import Resumed
 from sonde.capture.runner import Runner
 from sonde.capture.windows import Row, compose
 from sonde.corpora import Selection
-from sonde.experiments import Execution, Experiment, pools, preparation
-from sonde.experiments.plan import ObserveJob
-from sonde.experiments.pools import JobPool
+from sonde.experiments import Execution, Experiment, observe, plan
+from sonde.experiments.plan import JobPool, ObserveJob
 from sonde.experiments.run import run
 from sonde.models import ModelSpec
 from tests.posing import posing
@@ -34,20 +33,20 @@ def job(number: int, model: ModelSpec) -> ObserveJob:
 def test_an_accelerator_reads_up_to_sixteen_jobs_together_and_a_processor_each_alone(decoder: Path) -> None:
     there = ModelSpec(name=str(decoder), device="cuda")
     jobs = [job(number, there) for number in range(33)]
-    found = pools.pools(jobs)
+    found = plan.pools(jobs)
     assert [len(pool.jobs) for pool in found] == [11, 11, 11]
     assert [one for pool in found for one in pool.jobs] == jobs
     here = [dataclasses.replace(one, model=dataclasses.replace(there, device="cpu")) for one in jobs]
-    assert [pool.jobs for pool in pools.pools(here)] == [(one,) for one in here]
+    assert [pool.jobs for pool in plan.pools(here)] == [(one,) for one in here]
 
 
 def test_of_a_large_model_fewer_jobs_are_read_together(
     decoder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ModelSpec(name=str(decoder), device="cuda")
-    large = dataclasses.replace(pools.describe(model), layers=32, d_model=4096)
-    monkeypatch.setattr(pools, "describe", mock.Mock(return_value=large))
-    assert {len(pool.jobs) for pool in pools.pools([job(at, model) for at in range(16)])} == {4}
+    large = dataclasses.replace(plan.describe(model), layers=32, d_model=4096)
+    monkeypatch.setattr(plan, "describe", mock.Mock(return_value=large))
+    assert {len(pool.jobs) for pool in plan.pools([job(at, model) for at in range(16)])} == {4}
 
 
 def test_processes_take_the_devices_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,16 +54,16 @@ def test_processes_take_the_devices_in_turn(monkeypatch: pytest.MonkeyPatch) -> 
         _identity: tuple[int, ...] = (3,)
 
     model = ModelSpec(name="any", device="cuda")
-    monkeypatch.setattr(pools.multiprocessing, "parent_process", lambda: object())
-    monkeypatch.setattr(pools.multiprocessing, "current_process", Process)
+    monkeypatch.setattr(plan.multiprocessing, "parent_process", lambda: object())
+    monkeypatch.setattr(plan.multiprocessing, "current_process", Process)
     with posing(devices=2):
-        assert pools.on_this_process(model).device == "cuda:0"
+        assert plan.on_this_process(model).device == "cuda:0"
         Process._identity = (4,)
-        assert pools.on_this_process(model).device == "cuda:1"
+        assert plan.on_this_process(model).device == "cuda:1"
         named = dataclasses.replace(model, device="cuda:0")
-        assert pools.on_this_process(named) == named
+        assert plan.on_this_process(named) == named
     with posing():
-        assert pools.on_this_process(model) == model
+        assert plan.on_this_process(model) == model
 
 
 def lengths_of_functions(count: int) -> list[int]:
@@ -138,7 +137,7 @@ def test_what_other_processes_prepared_is_what_is_prepared_here(
     with posing():
         run(experiment, Execution(output=tmp_path / "here", device="cuda:0"))
         # Only other processes can prepare now.
-        monkeypatch.setattr(preparation, "prepare_with", None)
+        monkeypatch.setattr(observe, "prepare_with", None)
         run(experiment, Execution(output=tmp_path / "ahead", device="cuda:0", light_workers=2))
     here, ahead = (tables(tmp_path / name) for name in ("here", "ahead"))
     assert here.keys() == ahead.keys()
@@ -153,7 +152,7 @@ def test_models_of_one_tokenizer_share_what_is_prepared(decoder: Path, tmp_path:
         JobPool(root=job(0, spec).root, model=spec, jobs=(job(0, spec), job(1, spec)))
         for spec in (ModelSpec(name=str(path), device="cuda") for path in (decoder, other))
     ]
-    ahead = preparation.Ahead(both, 1)
+    ahead = observe.Ahead(both, 1)
     try:
         assert list(ahead._uses.values()) == [2, 2]
     finally:

@@ -17,7 +17,7 @@ from sonde.base.errors import UsageError
 from sonde.cli import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.labelling import Labelling
+from sonde.experiments.label_files import Labelling
 from sonde.experiments.run import run
 from sonde.report import build_report
 from sonde.tasks.engine.task import TASKS

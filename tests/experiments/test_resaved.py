@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 
 import sonde
 from sonde.base.errors import InputError
-from sonde.experiments import choices, observe
+from sonde.experiments import observe, resolve
 from sonde.models import LoadedModel, ModelSpec, describe, load_model, load_tokenizer, pin
 from sonde.models.engine.family import ModelSpec as Spec
 
@@ -138,17 +138,17 @@ def test_weights_that_change_under_a_run_are_refused_and_leave_nothing(
     checkpoint, code, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("SONDE_CACHE", str(tmp_path / "cache"))
-    planned = choices.pin
+    planned = resolve.pin
 
     def pin_then_train_on(spec: Spec) -> Spec:
         pinned = planned(spec)
         change_weights(checkpoint, 7)
         return pinned
 
-    monkeypatch.setattr(choices, "pin", pin_then_train_on)
+    monkeypatch.setattr(resolve, "pin", pin_then_train_on)
     with pytest.raises(InputError, match="written again after the run had begun"):
         run_bits(checkpoint, code, tmp_path / "run")
-    monkeypatch.setattr(choices, "pin", planned)
+    monkeypatch.setattr(resolve, "pin", planned)
     assert run_bits(checkpoint, code, tmp_path / "run") == pytest.approx(mean_bits(checkpoint), rel=1e-5)
 
 

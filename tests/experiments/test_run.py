@@ -15,11 +15,10 @@ from polars.testing import assert_frame_equal
 from transformers import LlamaModel
 
 from sonde.corpora import Selection
-from sonde.experiments import Execution, Experiment, _forecast, observing, scoring
-from sonde.experiments._progress import Silent
+from sonde.experiments import Execution, Experiment, observe, score, timing
 from sonde.experiments.observe import JobReport, Tried, observe_pool, try_job
-from sonde.experiments.plan import ObserveJob
-from sonde.experiments.pools import JobPool
+from sonde.experiments.plan import JobPool, ObserveJob
+from sonde.experiments.progress import Silent
 from sonde.experiments.run import run
 from tests.slices import with_slices
 
@@ -91,9 +90,9 @@ def test_before_the_first_job_it_is_said_how_long_all_take(
         said.append("a job")
         return observe_pool(pool)
 
-    monkeypatch.setattr(_forecast, "_WORTH_A_TRIAL", 100)
-    monkeypatch.setattr(observing, "try_job", trial)
-    monkeypatch.setattr(observing, "observe_pool", job_done)
+    monkeypatch.setattr(timing, "_WORTH_A_TRIAL", 100)
+    monkeypatch.setattr(observe, "try_job", trial)
+    monkeypatch.setattr(observe, "observe_pool", job_done)
     outcome = run(experiment(decoder, project), Execution(output=tmp_path), Teller(said))
     (line,) = [line for line in said if line.startswith("observing")]
     assert "observing 150 inputs with" in line and ": about 12 min at one input every 5.0 s" in line
@@ -126,7 +125,7 @@ def test_scores_of_another_schema_are_made_again_from_what_was_observed(
     decoder: Path, project: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as before:
-        before.setattr(scoring, "SCHEMA_VERSION", scoring.SCHEMA_VERSION - 1)
+        before.setattr(score, "SCHEMA_VERSION", score.SCHEMA_VERSION - 1)
         run(experiment(decoder, project), Execution(output=tmp_path))
     assert not scores(tmp_path)["fingerprint"].equals(scores(finished)["fingerprint"])
     outcome = run(experiment(decoder, project), Execution(output=tmp_path))

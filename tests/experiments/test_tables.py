@@ -1,8 +1,8 @@
 from pathlib import Path
 
 from sonde.corpora import Item, Tag
-from sonde.experiments.tables import items_frame, items_from, read_inputs
-from sonde.store.rundir import RunDirectory
+from sonde.lenses.engine.item_tables import items_frame, items_from, read_inputs
+from sonde.store.run_folder import RunDirectory
 
 
 def test_items_come_back_as_they_were() -> None:

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from sonde.experiments import Execution, Experiment, train
-from sonde.experiments._outcome import Session
-from sonde.experiments._progress import Silent
-from sonde.experiments.lens_choice import LensChoice
+from sonde.experiments.experiment import LensChoice
 from sonde.experiments.plan import Part, TrainJob
+from sonde.experiments.progress import Session, Silent
 from sonde.lenses import Method
 from sonde.models import ModelSpec
 

@@ -15,12 +15,12 @@ import polars as pl
 import pytest
 
 from sonde.base.errors import UnknownNameError, UsageError
+from sonde.comparison.compare import compare, write_comparison
 from sonde.corpora import Intake, Selection, item_id, read_items, select
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.choices import model_choices
-from sonde.experiments.comparing import compare, write_comparison
-from sonde.experiments.drawing import unseen
+from sonde.experiments.datasets import unseen
 from sonde.experiments.plan import Group
+from sonde.experiments.resolve import model_choices
 from sonde.experiments.run import run
 from sonde.models.engine import model_names
 from sonde.report.comparison_page import build_comparison
@@ -125,11 +125,11 @@ def test_who_has_read_the_original_has_seen_the_other_words(
     def seen(name: str, ids: object) -> frozenset[str]:
         return frozenset({read} & set(ids))  # type: ignore[call-overload]
 
-    monkeypatch.setattr("sonde.experiments.drawing.seen_items", seen)
+    monkeypatch.setattr("sonde.experiments.datasets.seen_items", seen)
     group = Group(corpus=corpus, corpus_hash="", language="python", items=chosen.items)
     assert model_names.bundled_names()
     assert [item.original for item in unseen(group.items)] == [item.original for item in chosen.items[1:]]
-    monkeypatch.setattr("sonde.experiments.choices.seen_items", seen)
+    monkeypatch.setattr("sonde.experiments.resolve.seen_items", seen)
 
     class Reading:
         inputs = chosen.items

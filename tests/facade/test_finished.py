@@ -12,9 +12,9 @@ import pytest
 import sonde
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.cli.progress import print_outcome
-from sonde.experiments._outcome import Outcome
+from sonde.experiments.progress import Outcome
 from sonde.report import build_report
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 from .conftest import LIMIT
 

@@ -14,7 +14,7 @@ from sonde.api.predictions import new_functions
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.capture import HiddenStates, Pass, Plain, TokenScores
 from sonde.corpora import Selection, select
-from sonde.experiments.labelling import Labelling
+from sonde.experiments.label_files import Labelling
 from tests.label_files import write_label_file
 
 

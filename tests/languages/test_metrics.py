@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sonde.base.outside import published
+from sonde.base.plugins import published
 from sonde.languages import facet_of
 from sonde.languages.engine.metrics import ExecutionPaths, Metrics
 from sonde.papers.inspect.labels import signs

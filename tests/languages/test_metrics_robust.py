@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sonde.base.outside import published
+from sonde.base.plugins import published
 from sonde.languages import facet_of
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.metrics import ExecutionPaths, Metrics

@@ -8,7 +8,7 @@ import token
 
 import pytest
 
-from sonde.base.outside import published
+from sonde.base.plugins import published
 from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages.engine.metrics import Metrics

@@ -31,7 +31,7 @@ from sonde.lenses.attention.edges import given_split, read_item
 from sonde.lenses.attention.head_selection import Predicted, RelationEdges
 from sonde.lenses.attention.score import Side, gains, pooled
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
-from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.schema import dimension, dimensions_named
 from sonde.results.scores import Score, scores_frame
 from sonde.tasks.engine.task import TASKS
 

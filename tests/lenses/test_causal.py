@@ -38,7 +38,7 @@ from sonde.lenses.causal.erase_controls import HIT, followed
 from sonde.lenses.causal.findings import erased_of, lead
 from sonde.lenses.causal.interventions import FittedChange, read_fits
 from sonde.lenses.causal.options import read_options
-from sonde.results.dimensions import REASON
+from sonde.results.schema import REASON
 from sonde.results.scores import LEFT_OUT, scores_frame
 
 BEST = (("selection", "best"),)

@@ -15,7 +15,7 @@ from sonde.lenses.cloze import lens
 from sonde.lenses.cloze.ranks import KS, with_seen
 from sonde.results import Mean, means
 from sonde.results.scores import Score
-from sonde.results.skewed import widening
+from sonde.stats.intervals import widening
 from sonde.tasks.engine.cloze_queries import path_number
 
 FRAMES = ("assigned", "commented", "spaced")

@@ -9,7 +9,7 @@ from tests.lenses.test_cloze_scores import answer, query, tables
 
 from sonde.corpora import Intake, read_files
 from sonde.lenses.cloze.score import write_predictions
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 from sonde.tasks.engine.task import TASKS
 
 MODELS = ["org/first", "org/second"]

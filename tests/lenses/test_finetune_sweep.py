@@ -17,7 +17,7 @@ from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.lenses import LensSettings, training_lens
 from sonde.lenses.finetune.options import variants
-from sonde.results.dimensions import dimension
+from sonde.results.schema import dimension
 
 LENS = training_lens("finetune")
 TASK = "variable_misuse"

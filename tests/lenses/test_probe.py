@@ -13,6 +13,7 @@ from tests.slices import with_slices
 
 from sonde.base.errors import CaptureError, UnknownNameError, UsageError
 from sonde.capture.requests import HiddenStates, ItemCapture
+from sonde.comparison.summary import series_frame
 from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Control, LensSettings, Scoring
@@ -23,12 +24,11 @@ from sonde.lenses.probe.examples import Examples
 from sonde.report.controls import compared
 from sonde.report.sections.probe import title
 from sonde.results import spearman_rows
-from sonde.results.findings import findings
-from sonde.results.metrics import spearman
+from sonde.results.headlines import findings
 from sonde.results.scores import Score, scores_frame
-from sonde.results.series import series_frame
-from sonde.results.verdict import verdict_allowed
-from sonde.results.words import figures
+from sonde.results.text_format import figures
+from sonde.stats.metrics import spearman
+from sonde.stats.verdict import verdict_allowed
 from sonde.tasks import EXAMPLE_SCHEMA, Dataset
 from sonde.tasks.engine.surface import surface_predictions
 

@@ -9,7 +9,7 @@ import pytest
 
 from sonde.lenses.engine.observations import Batches
 from sonde.lenses.surprisal.sums import Sums, collect_sums
-from sonde.results.observations import OBSERVATIONS_SCHEMA
+from sonde.results.schema import OBSERVATIONS_SCHEMA
 
 ITEMS, ROWS = 60, 40
 KINDS = ["identifier", "keyword", "operator"]

@@ -10,7 +10,7 @@ from sonde.capture.requests import Plain, TokenScores
 from sonde.corpora import Tag
 from sonde.lenses import LENSES, LensSettings, ReadingLens
 from sonde.models import Capabilities
-from sonde.results.observations import OBSERVATIONS_SCHEMA
+from sonde.results.schema import OBSERVATIONS_SCHEMA
 
 LENS = LENSES.load("surprisal")
 CODE = "def f(a):\n    return obj.go(g(a), 'x é')\n"

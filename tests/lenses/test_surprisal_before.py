@@ -32,7 +32,7 @@ from sonde.lenses.surprisal.sums import collect_sums
 from sonde.models import ModelSpec, load_model
 from sonde.report import RunData
 from sonde.report.sections.surprisal._title import headlines
-from sonde.results.observations import OBSERVATIONS_SCHEMA
+from sonde.results.schema import OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score
 
 CONTEXT = 128

@@ -23,8 +23,7 @@ from sonde.report.sections.surprisal import (
     worst_best_tags,
 )
 from sonde.report.sections.surprisal._scores import first_rows
-from sonde.results.dimensions import dimension
-from sonde.results.observations import FIRST_PART
+from sonde.results.schema import FIRST_PART, dimension
 
 ROWS = random_observations(0)
 GROUPINGS = sorted({*collect_sums(Batches((ROWS.lazy(),)), bins=10).slices} - {"all"})

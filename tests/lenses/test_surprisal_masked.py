@@ -20,7 +20,7 @@ from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Captured, LensSettings, Scoring
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
-from sonde.results.observations import OBSERVATIONS_SCHEMA
+from sonde.results.schema import OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score, scores_frame
 from sonde.tasks import repositories
 from sonde.tasks.engine.task import TASKS

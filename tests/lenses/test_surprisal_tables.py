@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from sonde.results import streaming
-from sonde.results.observations import OBSERVATIONS_SCHEMA
+from sonde.results import group_means
+from sonde.results.schema import OBSERVATIONS_SCHEMA
 
 Row = dict[str, object]
 
@@ -128,8 +128,8 @@ METRICS: dict[str, Callable[[Row, int], tuple[float, float]]] = {
 
 def test_tables_equal_the_slow_version(study, monkeypatch: pytest.MonkeyPatch) -> None:
     # Small batches, so that items lie across their borders and partial sums are added up.
-    monkeypatch.setattr(streaming, "_BATCH_ROWS", 400)
-    monkeypatch.setattr(streaming, "_PENDING_ROWS", 40)
+    monkeypatch.setattr(group_means, "_BATCH_ROWS", 400)
+    monkeypatch.setattr(group_means, "_PENDING_ROWS", 40)
     observations = random_observations(0)
     scores = study(options={"min_count": 1}).score(observations)
     ratios = scores.filter(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import transformers
 
-from sonde.base.children import SAFE_PATH
+from sonde.base.child_process import SAFE_PATH
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = (

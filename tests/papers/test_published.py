@@ -11,10 +11,14 @@ import pytest
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.experiments import Experiment, load_experiment
 from sonde.experiments.arguments import from_arguments
-from sonde.experiments.catalogue import catalogue
-from sonde.experiments.checks import check_names
-from sonde.experiments.choices import lens_choices
-from sonde.experiments.replication import experiment_file, experiment_files, published_files, replicated
+from sonde.experiments.catalogue import (
+    catalogue,
+    experiment_file,
+    experiment_files,
+    published_files,
+    replicated,
+)
+from sonde.experiments.resolve import check_names, lens_choices
 from sonde.languages import facet_of
 from sonde.languages.engine.relations import Relations
 from sonde.lenses import LENSES, typed_options

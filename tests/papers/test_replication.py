@@ -16,7 +16,7 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 import sonde
 import sonde.models
-from sonde.experiments.replication import experiment_files
+from sonde.experiments.catalogue import experiment_files
 from sonde.report.replication import ELSEWHERE, Published, beside, published_tables
 from sonde.report.run_tables import RunData
 

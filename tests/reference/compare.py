@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 import polars.selectors as cs
 
-from sonde.results.columns import scan_files
+from sonde.results.schema import scan_files
 from sonde.results.scores import read_scores
 
 CLOSE = 1e-6

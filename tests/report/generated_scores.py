@@ -26,7 +26,7 @@ from tests.report import (
 )
 from tests.report.synthetic import Source, write_run
 
-from sonde.experiments.headline import headline
+from sonde.experiments.progress import headline
 from sonde.report import RunData, build_card, entry_line, first_screen, outcome_line, task_answers
 from sonde.report.card import markdown
 from sonde.report.header import missing
@@ -34,7 +34,7 @@ from sonde.report.headlines import titles
 from sonde.report.page import draw_all
 from sonde.report.requirements import COLUMNS
 from sonde.results.scores import Score, scores_frame
-from sonde.store.rundir import RunDirectory, slug
+from sonde.store.run_folder import RunDirectory, slug
 
 
 def _preferences() -> list[Score]:

@@ -17,10 +17,9 @@ import polars as pl
 from sonde.base.fingerprint import derive_seed, fingerprint, unit_hash
 from sonde.languages import LANGUAGES, TOKEN_KINDS
 from sonde.lenses import LENSES, LensSettings, Scoring
-from sonde.results.dimensions import Dimensions
-from sonde.results.observations import FILE_COLUMNS, OBSERVATIONS_SCHEMA
+from sonde.results.schema import FILE_COLUMNS, OBSERVATIONS_SCHEMA, Dimensions
 from sonde.results.scores import Score, scores_frame
-from sonde.store.rundir import RunDirectory, slug
+from sonde.store.run_folder import RunDirectory, slug
 
 PIECE = re.compile(
     "[\U00010000-\U0010ffff]|"

@@ -11,7 +11,7 @@ import pytest
 from tests.report.browser import asked, needs_browser, opened
 
 from sonde.report import build_report
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 pytestmark = [
     pytest.mark.slow,

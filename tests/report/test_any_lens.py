@@ -12,7 +12,7 @@ from altair.utils.schemapi import validate_jsonschema
 from altair.vegalite.v6.schema.core import load_schema
 
 from sonde.api.results import Run
-from sonde.experiments.headline import headline
+from sonde.experiments.progress import headline
 from sonde.report import RunData, Section, build_report, draw
 from sonde.report.generic import DIMENSIONS, SHOWN, TABLE_ROWS
 from sonde.results.scores import Score, scores_frame

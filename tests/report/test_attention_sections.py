@@ -17,7 +17,7 @@ from tests.report.synthetic import HOSTILE, Source, dims, write_run
 from sonde.report import PLOTS, RunData, as_svg, build_report, sized_spec
 from sonde.report.section import Figure
 from sonde.results.scores import Score, scores_frame
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 MODELS = {"org/sees-all": "encoder", "org/looks-back": "decoder"}
 NAMES = sorted(name for name in PLOTS.names() if name.startswith("attention_"))

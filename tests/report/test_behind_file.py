@@ -12,7 +12,7 @@ from sonde.report.section import PLOTS
 from sonde.report.sections.surprisal import _title
 from sonde.report.sections.surprisal._scores import BITS_PER_NAT
 from sonde.results.scores import Score, scores_frame
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 PLOT = PLOTS.load("behind_file")
 

@@ -18,7 +18,7 @@ from sonde.base.errors import InputError, SondeError, UnknownNameError, UsageErr
 from sonde.cli.app import main
 from sonde.report import Card, RunData, build_card, card_of, card_schema, junit, outcome_line
 from sonde.results.scores import LEFT_OUT, Score, scores_frame
-from sonde.results.verdict import why_no_verdict
+from sonde.stats.verdict import why_no_verdict
 
 VALID = Draft202012Validator(card_schema())
 BEST = (("selection", "best"),)

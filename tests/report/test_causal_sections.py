@@ -18,9 +18,9 @@ from sonde.lenses.causal.verdicts import BETWEEN, HELD, NEITHER, UNMEASURED, UNT
 from sonde.report import build_report, first_screen
 from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS
-from sonde.results.dimensions import Dimensions
+from sonde.results.schema import Dimensions
 from sonde.results.scores import Score, scores_frame
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 NAMES = sorted(name for name in PLOTS.names() if name.startswith("causal_"))
 BEST = dims(selection="best")

@@ -10,7 +10,7 @@ from tests.report.test_cloze_sections import MODELS, scores_of, write
 
 from sonde.report import build_report
 from sonde.results.scores import scores_frame
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 

@@ -13,9 +13,9 @@ from tests.report.synthetic import dims, write_run
 
 from sonde.report import PLOTS, RunData
 from sonde.report.section import Figure
-from sonde.results.dimensions import Dimensions
+from sonde.results.schema import Dimensions
 from sonde.results.scores import Score, scores_frame
-from sonde.store.rundir import RunDirectory, slug
+from sonde.store.run_folder import RunDirectory, slug
 from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA, prompt_id
 
 MODELS = {"org/base": 1.0, "org/other": 1.0}

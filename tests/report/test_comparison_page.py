@@ -11,10 +11,9 @@ import polars as pl
 import pytest
 from tests.report.browser import charts_drawn, needs_browser, opened
 
+from sonde.comparison.differences import compared, differences_frame
 from sonde.report import build_comparison
 from sonde.results import Score, mean_rows
-from sonde.results.comparison import compared
-from sonde.results.differences import differences_frame
 
 HOSTILE = "</script><b>\x1b'\"if"
 

@@ -20,7 +20,7 @@ from sonde.report.explorer import Explorer, ExplorerLimits, choose, packed
 from sonde.report.headlines import titles
 from sonde.report.run_tables import RunData
 from sonde.report.section import TokenLens
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 DECODER = "sonde_mini-decoder"
 

@@ -17,7 +17,7 @@ from tests.report.synthetic import write_run
 
 from sonde.report import PLOTS, RunData, build_report
 from sonde.report.sections.finetune._examples import MARKS, excerpt, segments, shown
-from sonde.store.rundir import RunDirectory, slug
+from sonde.store.run_folder import RunDirectory, slug
 
 MODEL = "org/one"
 HOSTILE = "def f(a, b):\n    '''</pre><script>alert(1)</script>'''\n    return a < b\n"

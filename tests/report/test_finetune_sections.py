@@ -14,7 +14,7 @@ from tests.report.synthetic import dims, write_run
 from sonde.report import PLOTS, RunData, build_report
 from sonde.report.section import Figure
 from sonde.results.scores import Score, scores_frame
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 MODELS = {"org/one": 1.0}
 SHARES = {

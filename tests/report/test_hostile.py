@@ -29,10 +29,10 @@ from sonde.report import PLOTS, RunData, build_report
 from sonde.report.export import write_figures
 from sonde.report.section import Chart, Drawing, Figure
 from sonde.report.text import cleaned
-from sonde.results.dimensions import DIMENSIONS, dimensions_named
-from sonde.results.formats import legible
+from sonde.results.schema import DIMENSIONS, dimensions_named
 from sonde.results.scores import scores_frame
-from sonde.store.rundir import RunDirectory
+from sonde.results.text_format import legible
+from sonde.store.run_folder import RunDirectory
 
 attention_root, examples_folder, cloze_run = attention.root, examples.folder, cloze.run
 

@@ -15,16 +15,16 @@ import pytest
 from tests.lenses.test_probe import functions, observed, score
 from tests.report.synthetic import write_run
 
-from sonde.experiments.headline import headline
+from sonde.experiments.progress import headline
 from sonde.report import PLOTS, RunData, build_report
 from sonde.report.card import card_of, entry_line, markdown
 from sonde.report.export import write_table
 from sonde.report.headlines import answers
 from sonde.report.sections.probe import title
 from sonde.report.text import label_of
-from sonde.results.extremes import list_layers
 from sonde.results.layers import LayerAccount, account_layers
-from sonde.store.rundir import RunDirectory
+from sonde.stats.extremes import list_layers
+from sonde.store.run_folder import RunDirectory
 
 EXAMPLES, LAYERS, WIDTH = 400, 6, 8
 PLANTED: dict[str, tuple[int, ...]] = {"idn": (4,), "ktx": (1, 2), "csc": (0, 1, 2, 3, 4, 5)}

@@ -24,12 +24,12 @@ from tests.report.generated_scores import SCORES as EVERY
 from tests.report.generated_scores import write_scores
 from tests.report.synthetic import Source
 
-from sonde.experiments.headline import headline
+from sonde.experiments.progress import headline
 from sonde.lenses import LENSES
 from sonde.report import PLOTS, RunData, draw
 from sonde.report.headlines import first_screen, task_answers, titles
 from sonde.results.scores import Score
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 DRAWS = 6
 CLUSTERS = 30
@@ -142,7 +142,7 @@ def test_texts_that_name_an_extreme_go_through_one_place() -> None:
         for line, text in [*sentences(path), *pieces(path)]
         if names_extreme(text) and not is_reviewed(text)
     ]
-    assert left == [], "go through sonde.results.extremes, or list the text with its reason in extreme_words"
+    assert left == [], "go through sonde.stats.extremes, or list the text with its reason in extreme_words"
 
 
 def test_nothing_is_reviewed_that_no_longer_exists() -> None:

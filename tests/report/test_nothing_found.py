@@ -7,9 +7,10 @@ import itertools
 import polars as pl
 import pytest
 
+from sonde.comparison.summary import counts, in_sentence, with_words
 from sonde.report.comparison_page import _nothing_found
-from sonde.results.changes import OUTCOMES, counts, in_sentence, with_words
-from sonde.results.words import TOO_LITTLE
+from sonde.results.headlines import OUTCOMES
+from sonde.results.text_format import TOO_LITTLE
 
 NOTHING = ("slight", "alike", "undecided")
 FEW = "8 effective clusters, a verdict needs 10"

@@ -16,8 +16,8 @@ from tests.report.test_joined import BASE, run_of
 
 from sonde.report import RunData, build_report, draw, save_figures
 from sonde.report.section import Section
-from sonde.results.over_models import ENOUGH_LINEAGES, _drawn, rank_correlation
 from sonde.results.scores import Score
+from sonde.stats.metrics import ENOUGH_LINEAGES, _drawn, rank_correlation
 
 LEARNED = np.array([0.50, 0.55, 0.61, 0.58, 0.70, 0.66, 0.75, 0.72, 0.80, 0.78])
 

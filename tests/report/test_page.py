@@ -21,9 +21,9 @@ from sonde.base.errors import InputError
 from sonde.report import PLOTS, RunData, build_report
 from sonde.report.page import draw_all
 from sonde.report.theme import embedded_json
-from sonde.results.dimensions import dimensions_are
+from sonde.results.schema import dimensions_are
 from sonde.results.scores import Score, scores_frame
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 
 class Page(HTMLParser):

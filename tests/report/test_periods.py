@@ -9,7 +9,7 @@ from sonde.lenses.surprisal import headline
 from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS
 from sonde.results.scores import Score, scores_frame
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 PLOT = PLOTS.load("periods")
 ROW = Score(

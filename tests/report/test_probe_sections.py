@@ -21,7 +21,7 @@ from sonde.report.sections.probe._scores import sparkline
 from sonde.report.text import family_of, ordered
 from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
 from sonde.results.scores import Score, scores_frame
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 MODELS = {"org/base": 1.0, "org/good": 1.0, "org/poor": 1.0}
 ACCURACY = {

@@ -8,9 +8,9 @@ from tests.report.synthetic import dims, write_run
 
 from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS
-from sonde.results.dimensions import Dimensions
+from sonde.results.schema import Dimensions
 from sonde.results.scores import Score, scores_frame
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 PLOT = PLOTS.load("prompted")
 

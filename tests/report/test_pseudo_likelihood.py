@@ -7,8 +7,8 @@ from tests.report.synthetic import Source, write_run
 
 from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS
-from sonde.results.dimensions import dimensions_are
-from sonde.store.rundir import RunDirectory
+from sonde.results.schema import dimensions_are
+from sonde.store.run_folder import RunDirectory
 
 PLOT = PLOTS.load("pseudo_likelihood")
 

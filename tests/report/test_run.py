@@ -16,9 +16,9 @@ from sonde.report.sections.surprisal.distribution import _counted, _quantiles
 from sonde.report.sections.surprisal.frequency_loss import _entries
 from sonde.report.sections.surprisal.kinds import _shares
 from sonde.report.text import no_verdict, readable
-from sonde.results.dimensions import dimensions_are
-from sonde.results.formats import Clusters, interval, with_interval
-from sonde.store.rundir import RunDirectory
+from sonde.results.schema import dimensions_are
+from sonde.results.text_format import Clusters, interval, with_interval
+from sonde.store.run_folder import RunDirectory
 
 
 def observed(root: Path) -> pl.DataFrame:

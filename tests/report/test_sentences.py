@@ -26,9 +26,9 @@ from tests.report.synthetic import Source
 
 from sonde.api.compare import ComparedModels
 from sonde.cli.progress import print_comparison
+from sonde.comparison.differences import DIFFERENCES_COLUMNS
 from sonde.report import build_comparison
-from sonde.results.changes import OUTCOMES
-from sonde.results.differences import DIFFERENCES_COLUMNS
+from sonde.results.headlines import OUTCOMES
 
 QUICK = ("better", "level", "sure on few clusters")
 """Edges of the quick tests: one at which each of the three outcomes is true."""

@@ -18,7 +18,7 @@ from sonde.report.headlines import first_screen, titles
 from sonde.report.run_tables import RunData
 from sonde.report.sections.surprisal import kinds, origin, user_tags, worst_best_constructs, worst_best_tags
 from sonde.report.sections.surprisal._scores import MIN_COUNT, Ranking, rank, slices
-from sonde.results.dimensions import dimension
+from sonde.results.schema import dimension
 
 MODELS = {"org/words": 1.0, "org/threes": 1.4}
 THREES = re.compile(r"(?s).{1,3}")

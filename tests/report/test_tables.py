@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from sonde.report import Column, Table
 from sonde.report.export import as_csv, as_latex
 from sonde.report.theme import templates
-from sonde.results.formats import (
+from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, N, estimate, rests_on, scored, sized
+from sonde.results.text_format import (
     COUNT,
     DASH,
     PERCENT,
@@ -31,7 +32,6 @@ from sonde.results.formats import (
     WithInterval,
     count,
 )
-from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, N, estimate, rests_on, scored, sized
 
 Score = dict[str, Any]
 

@@ -12,7 +12,7 @@ import pytest
 
 import sonde
 from generators.files import format_columns, format_type
-from sonde.results.columns import Columns, schema_of
+from sonde.results.schema import Columns, schema_of
 
 SOURCE = Path(sonde.__file__).parent
 TEMPLATE = Path(__file__).parents[2] / "docs/files.template.md"

@@ -9,10 +9,9 @@ import pytest
 from scipy import stats
 
 from sonde.results import Score, mean_rows
-from sonde.results.clusters import kish, sums_of
-from sonde.results.detectable import Clustering, detectable, error_of
-from sonde.results.estimate import differences
 from sonde.results.scores import scores_frame
+from sonde.stats.estimate import differences, kish, sums_of
+from sonde.stats.power import Clustering, detectable, error_of
 
 TEMPLATE = Score(model="a", lens="probe", metric="accuracy", value=0.0, n=0, n_clusters=0)
 ICC = 0.2

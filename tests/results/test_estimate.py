@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
-from sonde.results.clusters import ClusterSums, kish, sums_of
-from sonde.results.estimate import Estimates, differences, jackknife, ratios
-from sonde.results.resampling import bootstrap
+from sonde.stats.estimate import ClusterSums, Estimates, differences, jackknife, kish, ratios, sums_of
+from sonde.stats.resampling import bootstrap
 
 
 def one_group(x: np.ndarray, w: np.ndarray) -> ClusterSums:

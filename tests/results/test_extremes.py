@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from sonde.results.extremes import (
+from sonde.results.text_format import bounds, figures, in_figures, interval, with_interval
+from sonde.stats.extremes import (
     Extreme,
     describe_ends,
     describe_extreme,
@@ -19,8 +20,6 @@ from sonde.results.extremes import (
     split_at,
     widen,
 )
-from sonde.results.formats import interval, with_interval
-from sonde.results.words import bounds, figures, in_figures
 
 DRAWS = 400
 CLUSTERS = 20

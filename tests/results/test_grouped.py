@@ -11,9 +11,8 @@ import pytest
 from scipy import stats
 
 from sonde.results import Mean, Score, cells, mean_differences, means
-from sonde.results.clusters import sums_of
-from sonde.results.estimate import ratios
 from sonde.results.scores import scores_frame
+from sonde.stats.estimate import ratios, sums_of
 
 TEMPLATE = Score(model="m", lens="mine", metric="", value=0.0, n=0, n_clusters=0)
 RIGHT, NATS = Mean("right", pl.col("right")), Mean("nats", pl.col("nats"), "nonnegative")

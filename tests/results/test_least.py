@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 
 from sonde.base.errors import UnknownNameError, UsageError
+from sonde.comparison.differences import Outcome, compared, differences_frame
+from sonde.comparison.summary import counts, in_sentence
 from sonde.results import Mean, Score, means
-from sonde.results.changes import OUTCOMES, counts, in_sentence
-from sonde.results.comparison import Outcome, compared
-from sonde.results.detectable import detectable, level_asked
-from sonde.results.differences import differences_frame
-from sonde.results.least import amount, check_sizes, is_difference, least_size, sizes_of
+from sonde.results.headlines import OUTCOMES
+from sonde.stats.power import detectable, level_asked
+from sonde.stats.verdict import amount, check_sizes, is_difference, least_size, sizes_of
 
 
 @pytest.mark.parametrize(

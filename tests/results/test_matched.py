@@ -6,8 +6,8 @@ import pytest
 from scipy import stats
 
 from sonde.results import Mean, Score, means
-from sonde.results.matched import in_matched_cells, matched_cells
-from sonde.results.skewed import widening
+from sonde.results.group_means import in_matched_cells, matched_cells
+from sonde.stats.intervals import widening
 
 SIDES, CELL = ("side", "old", "new"), ["cluster", "stratum"]
 TEMPLATE = Score(model="m", lens="l", metric="", value=0, n=0, n_clusters=0)

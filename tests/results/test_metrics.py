@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sonde.results.metrics import equal_mass_bins, expected_calibration_error, ranks, spearman
+from sonde.stats.metrics import equal_mass_bins, expected_calibration_error, ranks, spearman
 
 
 def test_calibration_error_by_hand() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.base.errors import InputError
-from sonde.results.dimensions import dimension, dimensions_are, dimensions_named, in_words
+from sonde.results.schema import dimension, dimensions_are, dimensions_named, in_words
 from sonde.results.scores import (
     SCHEMA_VERSION,
     SCORES_COLUMNS,

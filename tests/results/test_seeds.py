@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sonde.results.seeds import trained_difference, trained_mean
+from sonde.stats.resampling import trained_difference, trained_mean
 
 
 def worlds_of(

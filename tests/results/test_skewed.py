@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sonde.results import skewed
-from sonde.results.clusters import ClusterSums
-from sonde.results.estimate import differences, ratios
-from sonde.results.intervals import Kind
-from sonde.results.skewed import widening
+from sonde.stats import intervals
+from sonde.stats.estimate import ClusterSums, differences, ratios
+from sonde.stats.intervals import Kind, widening
 
 SLOW_DRAWS = 4000
 
@@ -102,6 +100,6 @@ def test_what_does_not_vary_and_few_clusters_are_not_made_wider() -> None:
 def test_many_clusters_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     raised = np.random.default_rng(3).lognormal(0, 1, 3000)
     raised -= raised.mean()
-    monkeypatch.setattr(skewed, "_CELLS", 100_000)
+    monkeypatch.setattr(intervals, "_CELLS", 100_000)
     found = widening(np.zeros(3000, int), raised / 3000, np.ones(1), "nonnegative")
     assert 1.0 <= found.low[0] < 1.1 and 1.0 <= found.high[0] < 1.2

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sonde.results import streaming
-from sonde.results.streaming import Accumulator, whole, whole_items
+from sonde.results import group_means
+from sonde.results.group_means import Accumulator, whole, whole_items
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def table() -> pl.DataFrame:
 
 
 def test_batches_never_part_an_item(table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "_BATCH_ROWS", 64)
+    monkeypatch.setattr(group_means, "_BATCH_ROWS", 64)
     batches = list(whole_items(table.lazy()))
     assert len(batches) > 20
     assert pl.concat(batches).equals(table)
@@ -36,7 +36,7 @@ def test_an_empty_table_is_one_empty_batch(table: pl.DataFrame) -> None:
 def test_sums_do_not_depend_on_the_order_of_rows_or_batches(
     table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "_PENDING_ROWS", 20)
+    monkeypatch.setattr(group_means, "_PENDING_ROWS", 20)
     totals = []
     for seed in range(3):
         sums = Accumulator(("cluster",), ("nats",))

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sonde.results.verdict import verdict_allowed, why_no_verdict
-from sonde.results.words import bounds, standing
+from sonde.results.text_format import bounds, standing
+from sonde.stats.verdict import verdict_allowed, why_no_verdict
 
 FIRM = {
     "value": 0.5, "ci_low": 0.45, "ci_high": 0.55, "n_clusters": 40, "effective_clusters": 30.0,

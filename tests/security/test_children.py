@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sonde.base.children import SAFE_PATH, safe_children
+from sonde.base.child_process import SAFE_PATH, safe_children
 from sonde.corpora.sources.pypi import _download_wheel, pip_setting
 from sonde.executors import EXECUTORS
 

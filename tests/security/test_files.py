@@ -22,7 +22,7 @@ from sonde.corpora.engine.walk import suffix_table
 from sonde.models import ModelSpec, describe, load_model
 from sonde.models.engine import files
 from sonde.models.engine.files import Location
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 from tests.experiments.conftest import decoder as decoder
 from tests.experiments.conftest import save_decoder
 

@@ -8,13 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from sonde.base.error_log import log_beside
-from sonde.base.errors import InputError, UsageError
-from sonde.base.secrets import without_secrets
+from sonde.base.errors import InputError, UsageError, without_secrets
 from sonde.cli.app import app
 from sonde.cli.errors import ended
 from sonde.corpora import Intake, read_files
 from sonde.lenses.prompting.replies import PromptingOptions
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 KEY = "hf_0123456789secret"
 LOGIN = "me:pass0123@word"

@@ -17,7 +17,7 @@ import pytest
 
 import sonde
 from sonde.base.errors import InputError
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 from tests.experiments.conftest import save_decoder
 
 LENSES = ("surprisal", "probe", "attention", "cloze", "finetune")

@@ -12,12 +12,12 @@ from typing import get_origin, get_type_hints
 import pytest
 
 from sonde.base.errors import InputError, SondeError, UsageError
-from sonde.base.values import Values
+from sonde.base.option_types import Values
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments import Experiment
-from sonde.experiments._experiment import load_experiment
 from sonde.experiments.arguments import from_arguments
+from sonde.experiments.experiment import load_experiment
 from sonde.lenses import LENSES, typed_options
 from sonde.report.requirements import read_requirements
 from sonde.training.pretrain.recipe import read_recipe

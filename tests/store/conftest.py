@@ -9,7 +9,7 @@ import fsspec  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 from moto.server import ThreadedMotoServer
 
-from sonde.store import lease
+from sonde.store import lock
 from tests.experiments.conftest import decoder as decoder
 from tests.experiments.conftest import project as project
 
@@ -34,7 +34,7 @@ def s3() -> Iterator[str]:
 def address(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A folder of each kind of store, and a cache of the test's own."""
     computer(1, tmp_path, monkeypatch)
-    monkeypatch.setattr(lease, "EXPIRY_SECONDS", 2.0)
+    monkeypatch.setattr(lock, "EXPIRY_SECONDS", 2.0)
     places = {"memory": "memory:/", "file": f"file://{tmp_path / 'store'}"}
     begin = places.get(request.param) or request.getfixturevalue("s3")
     return f"{begin}/{request.node.name.replace('[', '-').rstrip(']')}"

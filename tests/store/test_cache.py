@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 
 from sonde.base.errors import StoreError, UsageError
 from sonde.cli.app import app
-from sonde.store.cache import TableCache
-from sonde.store.parts import PartStore
+from sonde.store.cache import PartStore, TableCache
 
 FRAME = pl.DataFrame({"x": list(range(1000))})
 

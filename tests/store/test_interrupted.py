@@ -20,11 +20,10 @@ from typer.testing import CliRunner
 
 from sonde.base.errors import StoreError, UsageError
 from sonde.cli.app import app
-from sonde.store import lease, manifest
-from sonde.store.parts import PartStore
-from sonde.store.receipts import verify, write_with_receipt
-from sonde.store.remote import fetched, in_step
-from sonde.store.remote_folder import Remote
+from sonde.store import lock, manifest
+from sonde.store.cache import PartStore
+from sonde.store.checksums import verify, write_with_receipt
+from sonde.store.remote import Remote, fetched, in_step
 
 from .conftest import Place, computer, silent
 from .test_commands import Made
@@ -65,9 +64,9 @@ def test_a_run_that_was_killed_while_it_sent_goes_on_and_is_equal(
     code = subprocess.run([sys.executable, "-c", KILLED, str(sent), *words], capture_output=True, check=False)
     assert code.returncode == -signal.SIGKILL, code.stderr
     before = Place(address).content()
-    assert lease.NAME in before
+    assert lock.LEASE in before
     assert manifest.NAME in before
-    monkeypatch.setattr(lease, "EXPIRY_SECONDS", 2.0)
+    monkeypatch.setattr(lock, "EXPIRY_SECONDS", 2.0)
     computer(number, tmp_path, monkeypatch)
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.exception
@@ -168,10 +167,10 @@ def test_a_clock_that_was_set_back_changes_no_lease(address: str, monkeypatch: p
             def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:
                 return datetime.datetime.now(tz).replace(year=2000)
 
-        monkeypatch.setattr(lease, "datetime", SimpleNamespace(datetime=Earlier, UTC=datetime.UTC))
+        monkeypatch.setattr(lock, "datetime", SimpleNamespace(datetime=Earlier, UTC=datetime.UTC))
         with pytest.raises(UsageError, match="is in use by process"), in_step(Path(address), silent):
             pytest.fail("two writers")
-    dead = lease.Lease(place.system, f"{place.root}/{lease.NAME}", address, expiry=2.0)
+    dead = lock.Lease(place.system, f"{place.root}/{lock.LEASE}", address, expiry=2.0)
     dead.take(silent)
     begin = time.monotonic()
     with in_step(Path(address), silent) as folder:
@@ -185,10 +184,10 @@ def test_a_clock_that_was_set_back_changes_no_lease(address: str, monkeypatch: p
 
 def test_a_file_named_like_a_lease_is_not_removed(address: str) -> None:
     place = Place(address)
-    place.put(lease.NAME, b"mine")
+    place.put(lock.LEASE, b"mine")
     with pytest.raises(UsageError, match="and no run; name a place"), in_step(Path(address), silent):
         pytest.fail("taken")
-    assert place.content() == {lease.NAME: b"mine"}
+    assert place.content() == {lock.LEASE: b"mine"}
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ import sonde
 from sonde.api.compare import ComparedModels
 from sonde.base.errors import StoreError
 from sonde.cli.app import app
-from sonde.experiments.comparing import compare, write_comparison
+from sonde.comparison.compare import compare, write_comparison
 from sonde.report import build_card, build_report, save_figures
-from sonde.store import receipts
-from sonde.store.receipts import verify
+from sonde.store import checksums
+from sonde.store.checksums import verify
 
 from .conftest import decoder as decoder
 from .test_commands import Made
@@ -147,13 +147,13 @@ def test_a_file_is_read_once_to_be_checked(
 ) -> None:
     run = Path(shutil.copytree(made.whole, tmp_path / "run"))
     hashed: list[str] = []
-    whole = receipts.hash_file
+    whole = checksums.hash_file
 
     def hash_file(path: Path) -> str:
         hashed.append(path.relative_to(run).as_posix())
         return whole(path)
 
-    monkeypatch.setattr(receipts, "hash_file", hash_file)
+    monkeypatch.setattr(checksums, "hash_file", hash_file)
     for _ in range(2):
         build_card(run)
     # A card is of scores: what models observed is not gone through for it.

@@ -16,12 +16,11 @@ import pytest
 
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.store import address as addresses
-from sonde.store import lease, manifest, remote
+from sonde.store import lock, manifest, remote
 from sonde.store.address import address_of
-from sonde.store.parts import PartStore
-from sonde.store.receipts import verify, write_with_receipt
-from sonde.store.remote import fetched, in_step
-from sonde.store.remote_folder import Remote
+from sonde.store.cache import PartStore
+from sonde.store.checksums import verify, write_with_receipt
+from sonde.store.remote import Remote, fetched, in_step
 
 from .conftest import computer, silent
 
@@ -64,7 +63,7 @@ def test_another_computer_has_what_was_written(
     assert there != folder
     assert files(there) == files(folder)
     assert PartStore(there).notes("observations/a.parquet", "k1") == {"n": 2}
-    assert not opened(address).system.exists(f"{opened(address).root}/{lease.NAME}")
+    assert not opened(address).system.exists(f"{opened(address).root}/{lock.LEASE}")
 
 
 def test_what_was_removed_is_removed_there(
@@ -141,8 +140,8 @@ def test_a_second_writer_is_refused_by_the_name_of_the_first(
 
 def test_a_lease_that_nobody_renews_is_taken_over(address: str) -> None:
     held = opened(address)
-    dead = lease.Lease(held.system, f"{held.root}/{lease.NAME}", address, expiry=2.0)
-    held.place_for(lease.NAME)
+    dead = lock.Lease(held.system, f"{held.root}/{lock.LEASE}", address, expiry=2.0)
+    held.place_for(lock.LEASE)
     dead.take(silent)
     begin = time.monotonic()
     with in_step(Path(address), silent) as folder:
@@ -155,12 +154,12 @@ def test_a_lease_that_nobody_renews_is_taken_over(address: str) -> None:
 
 def test_of_several_that_take_over_one_writes(address: str) -> None:
     held = opened(address)
-    held.place_for(lease.NAME)
-    lease.Lease(held.system, f"{held.root}/{lease.NAME}", address, expiry=2.0).take(silent)
+    held.place_for(lock.LEASE)
+    lock.Lease(held.system, f"{held.root}/{lock.LEASE}", address, expiry=2.0).take(silent)
     outcomes: list[str] = []
 
     def taking() -> None:
-        one = lease.Lease(held.system, f"{held.root}/{lease.NAME}", address, expiry=2.0)
+        one = lock.Lease(held.system, f"{held.root}/{lock.LEASE}", address, expiry=2.0)
         try:
             one.take(silent)
             outcomes.append("taken")
@@ -180,7 +179,7 @@ def test_a_writer_that_lost_its_lease_sends_nothing_more(
 ) -> None:
     held = opened(address)
     with pytest.raises(StoreError, match="has been taken over"), in_step(Path(address), silent) as folder:
-        held.system.pipe_file(f"{held.root}/{lease.NAME}", json.dumps({"token": "another"}).encode())
+        held.system.pipe_file(f"{held.root}/{lock.LEASE}", json.dumps({"token": "another"}).encode())
         some(folder)
     computer(2, tmp_path, monkeypatch)
     with pytest.raises(InputError, match="no run here"):
@@ -195,7 +194,7 @@ def test_a_writer_that_lost_its_lease_stops_working(
     held = opened(address)
     begin = time.monotonic()
     with pytest.raises(StoreError, match="has been taken over"), in_step(Path(address), silent):
-        held.system.pipe_file(f"{held.root}/{lease.NAME}", json.dumps({"token": "another"}).encode())
+        held.system.pipe_file(f"{held.root}/{lock.LEASE}", json.dumps({"token": "another"}).encode())
         for _ in range(600):
             time.sleep(0.1)
     assert time.monotonic() - begin < 30

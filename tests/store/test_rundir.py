@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from sonde.base.errors import InputError
-from sonde.store.rundir import RunDirectory, slug
+from sonde.store.run_folder import RunDirectory, slug
 
 
 def test_slugs_are_safe_folder_names() -> None:

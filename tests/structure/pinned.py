@@ -62,14 +62,14 @@ from sonde.corpora import (
 from sonde.corpora.engine.select import split
 from sonde.executors import EXECUTORS
 from sonde.experiments import Experiment, default_output
-from sonde.experiments.budget import of_any_sample
-from sonde.experiments.drawing import DataSets, _Drawing
+from sonde.experiments.catalogue import all_options
+from sonde.experiments.catalogue import headers as replications
+from sonde.experiments.cost import of_any_sample
+from sonde.experiments.datasets import DataSets, _Drawing
+from sonde.experiments.experiment import LensChoice
 from sonde.experiments.formats import FORMATS
 from sonde.experiments.labels import label_rule
-from sonde.experiments.lens_choice import LensChoice
-from sonde.experiments.options import all_options
 from sonde.experiments.plan import Group, ModelChoice, Reading, group_prefix, plan
-from sonde.experiments.replication import headers as replications
 from sonde.experiments.shards import of_parts
 from sonde.languages import (
     CONSTRUCT_LABELS,
@@ -88,7 +88,7 @@ from sonde.models.engine.family import FAMILIES
 from sonde.papers import quirks as declared_quirks
 from sonde.report import PLOTS, card_schema
 from sonde.results.scores import SCORES_COLUMNS
-from sonde.store.rundir import RunDirectory, label_path
+from sonde.store.run_folder import RunDirectory, label_path
 from sonde.tasks import Task, build, build_pairs
 from sonde.tasks.engine.examples import Example, example_table
 from sonde.tasks.engine.task import TASKS

@@ -1,9 +1,8 @@
 """Alignment: characters, subwords, code tokens and syntax nodes, many to many."""
 
-from sonde.alignment.align import VERSION, align
+from sonde.alignment.align import VERSION, align, align_table
 from sonde.alignment.spans import Alignment, Coverage, Subwords
 from sonde.alignment.subwords import encode, stretches, surfaces
-from sonde.alignment.table import align_table
 
 __all__ = [
     "VERSION",

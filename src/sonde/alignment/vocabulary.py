@@ -7,11 +7,22 @@ a word has to be unmarked, any other one marked.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from sonde.base.errors import InputError
 
 _GOES_ON = "##"
+
+
 _MARKED = 0.02
 """Share of marked pieces from which on a vocabulary is taken for WordPiece; it has a fifth or more."""
 
@@ -74,3 +85,129 @@ def _read(surfaces: tuple[str, ...]) -> Vocabulary:
             ids.setdefault(text, []).append(number)
     held = {text: tuple(numbers) for text, numbers in ids.items()}
     return Vocabulary(tuple(texts), held, frozenset(blank), frozenset(goes_on), wordpiece)
+
+
+SPACE = "\u2581"
+"""A blank in SentencePiece's vocabularies."""
+
+
+BYTE_SPACE = "\u0120"
+"""A blank in GPT-2's, where a character stands for a byte."""
+
+
+_BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codec:
+    """A tokenizer prepared for alignment.
+
+    Attributes:
+        backend: A private copy that neither truncates nor pads and takes special tokens in a text for text.
+        spellings: The bytes of each id where the vocabulary spells bytes; empty for other tokenizers.
+        lengths: Their number.
+        byte_piece: Whether an id is one byte of a character (``<0xE2>``).
+        surfaces: Readable form of each id.
+        unknown: Id of the unknown piece, -1 where there is none.
+    """
+
+    backend: Any
+    spellings: tuple[bytes, ...]
+    lengths: Int[np.ndarray, " vocab"]
+    byte_piece: Bool[np.ndarray, " vocab"]
+    surfaces: tuple[str, ...]
+    unknown: int
+
+
+_codecs: WeakKeyDictionary[Any, Codec] = WeakKeyDictionary()
+
+
+def codec_of(tokenizer: Any) -> Codec:
+    """The codec of a fast tokenizer, made on first use.
+
+    Raises:
+        InputError: The tokenizer gives no offsets.
+    """
+    codec = _codecs.get(tokenizer)
+    if codec is None:
+        codec = _codecs[tokenizer] = _read_codec(tokenizer)
+    return codec
+
+
+def _read_codec(tokenizer: Any) -> Codec:
+    if not getattr(tokenizer, "is_fast", False):
+        raise InputError(
+            f"{type(tokenizer).__name__} is a tokenizer without offsets; use a fast one (tokenizer.json)"
+        )
+    serialised = tokenizer.backend_tokenizer.to_str()
+    backend = type(tokenizer.backend_tokenizer).from_str(serialised)
+    backend.no_truncation()
+    backend.no_padding()
+    backend.encode_special_tokens = True
+    description = json.loads(serialised)
+    vocabulary: dict[str, int] = backend.get_vocab(with_added_tokens=True)
+    pieces = [""] * (max(vocabulary.values(), default=-1) + 1)
+    for piece, number in vocabulary.items():
+        pieces[number] = piece
+    literal = {token["id"] for token in description["added_tokens"]}
+    unknown = vocabulary.get(tokenizer.unk_token, -1) if tokenizer.unk_token else -1
+    if _spells_bytes(description):
+        spellings = tuple(
+            piece.encode() if number in literal else spelled(piece) for number, piece in enumerate(pieces)
+        )
+        surfaces = tuple(readable(spelling) for spelling in spellings)
+        byte_piece = np.zeros(len(pieces), np.bool_)
+    else:
+        spellings = ()
+        surfaces = tuple(piece.replace(SPACE, " ") for piece in pieces)
+        byte_piece = np.array([_BYTE_PIECE.fullmatch(piece) is not None for piece in pieces], np.bool_)
+    lengths = np.array([len(spelling) for spelling in spellings], np.int64)
+    return Codec(backend, spellings, lengths, byte_piece, surfaces, unknown)
+
+
+def _spells_bytes(description: dict[str, Any]) -> bool:
+    """Whether vocabulary strings are GPT-2's one character a byte."""
+    parts: list[Any] = [description.get("pre_tokenizer"), description.get("normalizer")]
+    while parts:
+        part = parts.pop()
+        if not part:
+            continue
+        if part["type"] == "ByteLevel":
+            return True
+        parts += part.get("pretokenizers", []) + part.get("normalizers", [])
+    return False
+
+
+@lru_cache(maxsize=1)
+def _byte_of() -> dict[str, int]:
+    """GPT-2's table: printable bytes stand for themselves, the others for characters from U+0100 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    table = {chr(byte): byte for byte in printable}
+    return table | {chr(0x100 + place): byte for place, byte in enumerate(others)}
+
+
+def spelled(piece: str) -> bytes:
+    """The bytes of a byte-level vocabulary string.
+
+    >>> spelled("\u0120caf\u00c3\u00a9").decode()
+    ' caf\u00e9'
+    """
+    table = _byte_of()
+    try:
+        return bytes([table[character] for character in piece])
+    except KeyError:
+        return piece.encode()
+
+
+def readable(spelling: bytes) -> str:
+    """Characters where bytes make them, ``<0xE2>`` where they do not.
+
+    >>> readable(bytes([0x61, 0xE2]))
+    'a<0xE2>'
+    """
+    shown = spelling.decode("utf-8", "surrogateescape")
+    return "".join(
+        f"<0x{ord(character) - 0xDC00:02X}>" if "\udc80" <= character <= "\udcff" else character
+        for character in shown
+    )

@@ -12,16 +12,16 @@ from markupsafe import Markup
 
 from sonde.api.results import Run
 from sonde.base.errors import UsageError
+from sonde.comparison import summary
+from sonde.comparison.compare import compare as held_against
+from sonde.comparison.compare import default_output, write_comparison, write_series
 from sonde.experiments import Progress, Silent
 from sonde.experiments.arguments import Place
-from sonde.experiments.comparing import compare as held_against
-from sonde.experiments.comparing import default_output, write_comparison, write_series
 from sonde.lenses import LENSES
 from sonde.report import Card, build_card, build_comparison, read_compared
 from sonde.report.comparison_page import sentences
-from sonde.results import changes
 from sonde.store.remote import fetched, in_step
-from sonde.store.rundir import CARD_FILES, COMPARISON_FILES
+from sonde.store.run_folder import CARD_FILES, COMPARISON_FILES
 
 
 class ComparedModels:
@@ -49,7 +49,7 @@ class ComparedModels:
     @cached_property
     def overview(self) -> pl.DataFrame:
         """Of each pair of models, lens and task the difference that is over the most."""
-        return changes.overview(self.differences)
+        return summary.overview(self.differences)
 
     @property
     def page(self) -> Path:
@@ -62,8 +62,8 @@ class ComparedModels:
         return f"<sonde.compare {'; '.join(pairs)}>"
 
     def _repr_html_(self) -> str:
-        rows = changes.with_words(self.overview)
-        lines = [*sentences(self._data), "", *changes.table("", rows, several=self._data.several).lines()]
+        rows = summary.with_words(self.overview)
+        lines = [*sentences(self._data), "", *summary.table("", rows, several=self._data.several).lines()]
         return str(
             Markup("<div><p><strong>{}</strong></p><pre>{}</pre></div>").format(repr(self), "\n".join(lines))
         )

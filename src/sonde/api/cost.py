@@ -19,47 +19,42 @@ from typing import Any
 import psutil
 
 from sonde.api.outputs import Wanted, write
-from sonde.base.children import safe_children
+from sonde.base.child_process import safe_children
 from sonde.base.errors import InputError, SondeError, UsageError
-from sonde.base.times import seconds_of
+from sonde.base.option_types import seconds_of
 from sonde.experiments import Execution, Experiment, Progress
-from sonde.experiments._forecast import duration
-from sonde.experiments._outcome import processor_time
-from sonde.experiments._progress import Silent
-from sonde.experiments.budget import (
-    Chosen,
-    choose,
-    chosen_before,
-    refuse_what_has_no_sample,
-    remember,
-    taking,
-    told,
-)
-from sonde.experiments.choices import draws
-from sonde.experiments.costs import (
+from sonde.experiments.cost import (
     FEWEST,
     FEWEST_DRAWN,
     OTHER,
     PAGE,
     START,
+    Chosen,
     RunCost,
     WarmUp,
+    choose,
+    chosen_before,
     expected,
+    refuse_what_has_no_sample,
+    remember,
     rounded,
+    taking,
+    told,
     warm_up,
 )
-from sonde.experiments.lens_choice import settings_of
+from sonde.experiments.experiment import settings_of
 from sonde.experiments.observe import try_job
-from sonde.experiments.outlook import Outlook, Question, amount_read, clusterings
 from sonde.experiments.plan import ObserveJob, TrainJob
+from sonde.experiments.progress import Silent, processor_time
+from sonde.experiments.resolve import draws
 from sonde.experiments.run import run
-from sonde.experiments.shows import ASSUMED, Shows, shows
+from sonde.experiments.timing import duration
+from sonde.experiments.workload import ASSUMED, Outlook, Question, Shows, amount_read, clusterings, shows
 from sonde.lenses.finetune.options import LENS, PRETRAINED, SCRATCH, FinetuneOptions
 from sonde.models.engine.files import behind_a_server
 from sonde.report import RunData, task_answers
-from sonde.results.detectable import Clustering
-from sonde.store.cache import SIZE
-from sonde.store.parts import PartStore
+from sonde.stats.power import Clustering
+from sonde.store.cache import SIZE, PartStore
 from sonde.store.remote import fetched
 
 _STATUS = Path("/proc/self/status")

@@ -20,8 +20,8 @@ from sonde.lenses.probe.data import LayerStates, ProbedExamples
 from sonde.models import split_family
 from sonde.models.engine.family import FAMILIES
 from sonde.report import ModelInfo, RunData
-from sonde.results.columns import scan_files
-from sonde.store.rundir import label_path
+from sonde.results.schema import scan_files
+from sonde.store.run_folder import label_path
 from sonde.tasks.engine.task import TASKS
 
 PROBING = "probe"

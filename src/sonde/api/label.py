@@ -14,10 +14,9 @@ from sonde.alignment import align_table
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
 from sonde.corpora import Intake, language_of_path, read_text
-from sonde.experiments.arguments import DeviceMap, Names, Place, several
-from sonde.experiments.labelling import Labelling, Labels
-from sonde.experiments.labelling import label as label_corpora
-from sonde.experiments.overrides import selection_of
+from sonde.experiments.arguments import DeviceMap, Names, Place, selection_of, several
+from sonde.experiments.label_files import Labelling, Labels
+from sonde.experiments.label_files import label as label_corpora
 from sonde.languages import LANGUAGES
 from sonde.models import LoadedModel, device_map_text, full_name, load_tokenizer, spec_of
 from sonde.models import load_model as load

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sonde.api.hidden_states import write_all_features
 from sonde.experiments import Progress
-from sonde.experiments._outcome import Outcome
+from sonde.experiments.progress import Outcome
 from sonde.report import build_report, save_figures
 
 

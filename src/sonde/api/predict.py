@@ -37,11 +37,10 @@ from sonde.lenses.probe.options import trained_on
 from sonde.models import load_model, resolve_revision, settle, spec_of
 from sonde.report import ModelInfo, RunData
 from sonde.results import mean_rows
-from sonde.results.columns import scan_files
-from sonde.results.dimensions import dimensions_are
 from sonde.results.layers import account_layers
+from sonde.results.schema import dimensions_are, scan_files
 from sonde.results.scores import Score
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 from sonde.tasks.engine.bugs import CORRECT, BugTask, Edit
 from sonde.tasks.engine.task import TASKS
 from sonde.training.finetune.saved import FACTS, NOTHING, FineTuned, Told

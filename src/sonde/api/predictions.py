@@ -15,7 +15,7 @@ from sonde.corpora import Intake, Item, SourceFile, language_of_path, read_text
 from sonde.corpora.engine.read import items_of
 from sonde.languages import LANGUAGES, Function
 from sonde.languages.engine.text import line_breaks
-from sonde.results.words import figures, standing
+from sonde.results.text_format import figures, standing
 from sonde.version import __version__
 
 _LONGEST = 40

@@ -17,7 +17,7 @@ from sonde.api.hidden_states import probe_states
 from sonde.api.predictions import Predictions
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.experiments.arguments import Place
-from sonde.experiments.headline import headline
+from sonde.experiments.progress import headline
 from sonde.lenses.probe.data import LayerStates
 from sonde.report import (
     PLOTS,
@@ -32,11 +32,11 @@ from sonde.report import (
     first_screen,
     sized_spec,
 )
-from sonde.results.columns import scan_files
+from sonde.results.schema import scan_files
 from sonde.results.scores import read_scores as read_table
-from sonde.store.copies import shown
+from sonde.store.address import shown
 from sonde.store.remote import fetched
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 if TYPE_CHECKING:
     import altair as alt

@@ -43,7 +43,7 @@ from sonde.models import describe, load_model, seen_items, settle, spec_of
 from sonde.report import page_of_function
 from sonde.report.explorer import ONE, read_slug
 from sonde.report.section import AMOUNT, COLOURINGS, LINK, LINKED, WAYS, Findings
-from sonde.results.formats import legible
+from sonde.results.text_format import legible
 from sonde.tasks.syntax.syntax_relations import task as relations_task
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from sonde.base.secrets import without_secrets
+from sonde.base.errors import without_secrets
 
 LOG = "error.log"
 _STANDARD_ERROR = 2

@@ -3,7 +3,7 @@
 What all extensions share lies in the folder `ENGINE`; a leading underscore means private. Listing reads
 docstrings and the literal constants ``NEEDS``, ``ALIASES`` and ``FLAGS`` without importing anything; a name
 that is loaded imports one. Installed packages add extensions through an entry-point group; a user hands one
-in as the path of a ``.py`` file or of a folder, see `sonde.base.outside`. Neither hides a name of sonde's.
+in as the path of a ``.py`` file or of a folder, see `sonde.base.plugins`. Neither hides a name of sonde's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 from typing_extensions import get_protocol_members
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
-from sonde.base.outside import (
+from sonde.base.plugins import (
     content_hash,
     is_own,
     is_path,

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from sonde.alignment import align
-from sonde.alignment._spelled import UNFINISHED, place_pieces
+from sonde.alignment.server_tokens import UNFINISHED, place_pieces
 from sonde.base.errors import CaptureError, InputError, UsageError
 from sonde.capture.collect import unscored
 from sonde.capture.requests import HiddenStates, ItemCapture, Pass, Plain, Prepared, ScoredSubwords

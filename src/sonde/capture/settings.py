@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from sonde.base.checked import Checked, Help, check_fields
 from sonde.base.errors import UsageError
-from sonde.base.values import Count, PositiveShare, Share, Whole
+from sonde.base.option_types import Count, PositiveShare, Share, Whole
+from sonde.base.validation import Checked, Help, check_fields
 
 VERSION = "5"
 """Raised whenever a captured number may change; part of the fingerprint of every observation."""

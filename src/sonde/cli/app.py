@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from sonde.base.children import SAFE_PATH
+from sonde.base.child_process import SAFE_PATH
 from sonde.base.error_log import log_beside
 from sonde.base.errors import UsageError
 from sonde.base.terminal import note, open_closed_streams, say
@@ -250,8 +250,8 @@ def label(
     """Label a corpus; needs no model."""
     from sonde.cli.progress import progress
     from sonde.executors import cores
-    from sonde.experiments.labelling import Labelling, write_label_files
-    from sonde.experiments.overrides import selection_of
+    from sonde.experiments.arguments import selection_of
+    from sonde.experiments.label_files import Labelling, write_label_files
 
     selection = selection_of({"unit": unit, "languages": language, "limit": limit, "seed": seed})
     wanted = Labelling(

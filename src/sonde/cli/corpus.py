@@ -125,7 +125,7 @@ def corpus_lock(
 ) -> Shown:
     """Write paths and hashes of the items that a run would take, for `sonde run --lock`."""
     from sonde.corpora import select, write_lock
-    from sonde.experiments.overrides import selection_of
+    from sonde.experiments.arguments import selection_of
 
     given = {"unit": unit, "languages": language, "limit": limit, "per_cluster": per_cluster, "seed": seed}
     selection = selection_of({**given, "cut_off": cut_off})
@@ -157,8 +157,8 @@ def corpus_stats(
     from sonde.cli.progress import corpus_rows, print_corpus, print_table
     from sonde.corpora import select
     from sonde.executors import cores
-    from sonde.experiments.counting import BUG_TASKS, count_corpus
-    from sonde.experiments.overrides import selection_of
+    from sonde.experiments.arguments import selection_of
+    from sonde.experiments.corpus_stats import BUG_TASKS, count_corpus
     from sonde.tasks import Spread
 
     selection = selection_of({"unit": unit, "languages": language, "limit": limit, "seed": seed})

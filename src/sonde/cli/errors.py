@@ -14,9 +14,8 @@ from typing import Any
 import typer
 
 from sonde.base.error_log import append_to_log, forget_native_errors, log_beside, log_path
-from sonde.base.errors import SondeError, UsageError
+from sonde.base.errors import SondeError, UsageError, without_secrets
 from sonde.base.files import home_folder
-from sonde.base.secrets import without_secrets
 from sonde.base.terminal import note
 
 GOES_ON = ("run", "merge", "pretrain")

@@ -31,7 +31,7 @@ def card(
     from sonde.report import build_card, entry_line, outcome_line
     from sonde.report import junit as junit_xml
     from sonde.store.remote import in_step
-    from sonde.store.rundir import CARD_FILES, RunDirectory
+    from sonde.store.run_folder import CARD_FILES, RunDirectory
 
     if junit is not None and require is None:
         raise UsageError("--junit writes outcomes of requirements; give --require FILE as well")
@@ -81,7 +81,7 @@ def compare(
     from sonde.api.compare import write_compared
     from sonde.cli.progress import comparison_data, print_comparison, progress
     from sonde.lenses import LENSES
-    from sonde.results.least import sizes_of
+    from sonde.stats.verdict import sizes_of
 
     sizes = sizes_of(least or ())
     for lens in lenses or ():
@@ -149,8 +149,7 @@ def list_names(
 ) -> Shown:
     """List what there is, without importing it; options and models as tables."""
     from sonde.cli.progress import options_data, print_catalogue, print_checkpoints, print_options
-    from sonde.experiments.catalogue import catalogue, checkpoints_for
-    from sonde.experiments.options import all_options
+    from sonde.experiments.catalogue import all_options, catalogue, checkpoints_for
     from sonde.report import PLOTS
 
     if lens is not None and what != "models":

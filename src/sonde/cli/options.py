@@ -22,7 +22,7 @@ class Explained(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
-        from sonde.experiments.options import lens_options, run_options
+        from sonde.experiments.catalogue import lens_options, run_options
 
         lines = {one.flag: one.help for one in run_options() if one.flag}
         for flag, (lens, name) in LENS_FLAGS.items():

@@ -11,12 +11,11 @@ from sonde.base.errors import UsageError
 from sonde.base.terminal import say
 from sonde.cli.output import Shown
 from sonde.experiments import Execution, Experiment, Progress
-from sonde.experiments._forecast import duration
-from sonde.experiments.costs import RunCost
-from sonde.experiments.shows import ASSUMED, FACTORS, Needed, Shows
-from sonde.results.formats import Format, Row
+from sonde.experiments.cost import RunCost
+from sonde.experiments.timing import duration
+from sonde.experiments.workload import ASSUMED, FACTORS, Needed, Shows
 from sonde.results.tables import Column, Table
-from sonde.results.words import plain_words
+from sonde.results.text_format import Format, Row, plain_words
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 

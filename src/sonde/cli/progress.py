@@ -22,20 +22,18 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from sonde.base.described import COLUMNS, Described, table_of
+from sonde.base.options import COLUMNS, Described, table_of
 from sonde.base.registry import Header
 from sonde.base.terminal import escaped, note, say
+from sonde.comparison import summary
 from sonde.corpora import ItemSet
-from sonde.experiments._forecast import duration
-from sonde.experiments._outcome import Outcome
-from sonde.experiments._progress import Advance
-from sonde.experiments.headline import headline
+from sonde.experiments.progress import Advance, Outcome, headline
+from sonde.experiments.timing import duration
 from sonde.models import Checkpoint, size_text
 from sonde.report import RunData, card_of, first_screen, read_compared
-from sonde.results import changes
-from sonde.results.formats import Format
 from sonde.results.tables import Column
 from sonde.results.tables import Table as Declared
+from sonde.results.text_format import Format
 
 _SECONDS_BETWEEN_LINES = 10.0
 
@@ -56,7 +54,7 @@ class TerminalProgress:
 
     @contextmanager
     def stage(self, title: str, total: int | None = None) -> Generator[Advance]:
-        """See `sonde.experiments._progress.Progress.stage`."""
+        """See `sonde.experiments.progress.Progress.stage`."""
         columns = (
             TextColumn("{task.description:<10}", markup=False),
             BarColumn(bar_width=36),
@@ -75,7 +73,7 @@ class TerminalProgress:
                 bars.update(bar, total=1, completed=1)
 
     def note(self, line: str) -> None:
-        """See `sonde.experiments._progress.Progress.note`."""
+        """See `sonde.experiments.progress.Progress.note`."""
         self._console.print(escaped(line), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -84,7 +82,7 @@ class PlainProgress:
 
     @contextmanager
     def stage(self, title: str, total: int | None = None) -> Generator[Advance]:
-        """See `sonde.experiments._progress.Progress.stage`."""
+        """See `sonde.experiments.progress.Progress.stage`."""
         begin = last = time.monotonic()
         done = 0
 
@@ -106,7 +104,7 @@ class PlainProgress:
         self.note(f"{title}: done in {time.monotonic() - begin:.1f} s")
 
     def note(self, line: str) -> None:
-        """See `sonde.experiments._progress.Progress.note`."""
+        """See `sonde.experiments.progress.Progress.note`."""
         note(line)
 
 
@@ -248,7 +246,7 @@ def comparison_data(folder: Path, page: Path) -> dict[str, Any]:
         "directory": folder,
         "page": page,
         "comparisons": compared.comparisons,
-        "counts": changes.counts(compared.differences),
+        "counts": summary.counts(compared.differences),
         "differences": compared.differences.to_dicts(),
     }
 
@@ -256,24 +254,24 @@ def comparison_data(folder: Path, page: Path) -> dict[str, Any]:
 def print_comparison(folder: Path, page: Path) -> None:
     """What a comparison found: its counts by lens, the overview, and the strongest changes."""
     compared = read_compared(folder)
-    rows = changes.with_words(compared.differences)
+    rows = summary.with_words(compared.differences)
     for one in compared.comparisons:
         say(f"{one['model']['label']} held against {one['base']['label']}")
         own = (pl.col("model") == one["model"]["label"]) & (pl.col("base") == one["base"]["label"])
         mine = rows.filter(own)
-        for row in changes.counts(mine):
-            say(f"  {row['lens']}: {changes.in_sentence(row)}")
+        for row in summary.counts(mine):
+            say(f"  {row['lens']}: {summary.in_sentence(row)}")
         for alone in one["unpaired"]:
             say(f"  {alone['lens']}: {alone['count']:,} not compared: {alone['reason']}")
-        shown = {"Over everything": changes.overview(mine)}
+        shown = {"Over everything": summary.overview(mine)}
         for outcome in ("worse", "better", "lower", "higher"):
-            shown[f"What got {outcome}, the strongest first"] = changes.changed(mine, outcome).head(
+            shown[f"What got {outcome}, the strongest first"] = summary.changed(mine, outcome).head(
                 _STRONGEST
             )
         for title, some in shown.items():
             if some.height:
                 say("", title)
-                found = changes.table(title, some, several=False, outcome=title == "Over everything")
+                found = summary.table(title, some, several=False, outcome=title == "Over everything")
                 say(*found.lines(indent=2))
         say("")
     say(f"comparison: {folder / 'comparison.parquet'}", f"report: {page}")

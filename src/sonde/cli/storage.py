@@ -20,8 +20,8 @@ cache_app = typer.Typer(help="What is kept from one run to the next.", no_args_i
 def cache_info() -> Shown:
     """Say where the cache is and how much it holds; SONDE_CACHE moves it."""
     from sonde.base.files import cache_root
-    from sonde.results.formats import COUNT, Number
     from sonde.results.tables import Column, Table
+    from sonde.results.text_format import COUNT, Number
 
     root = cache_root()
     rows: list[dict[str, str | float]] = []
@@ -85,8 +85,8 @@ def verify(
     """Hash every file of a run again and name those that are damaged (exit code 1)."""
     import dataclasses
 
-    from sonde.store.receipts import remedy
-    from sonde.store.receipts import verify as held_to_receipts
+    from sonde.store.checksums import remedy
+    from sonde.store.checksums import verify as held_to_receipts
     from sonde.store.remote import fetched
 
     found = held_to_receipts(folder := fetched(directory, anew=True))
@@ -118,7 +118,7 @@ def merge(
     """Make one run of the shards of ``sonde run --shard I/N``; refuses what does not belong together."""
     from sonde.base.error_log import log_beside
     from sonde.cli.progress import outcome_data, print_outcome, progress
-    from sonde.experiments.merging import merge as merged
+    from sonde.experiments.merge import merge as merged
     from sonde.report import build_report
     from sonde.store.remote import fetched, in_step
 

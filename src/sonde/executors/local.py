@@ -14,7 +14,7 @@ from multiprocessing import connection
 from threading import Thread
 from typing import TypeVar
 
-from sonde.base.children import safe_children
+from sonde.base.child_process import safe_children
 from sonde.base.errors import SondeError
 from sonde.executors import IN_FLIGHT
 

@@ -9,8 +9,18 @@ head or the node of this process, ends the map.
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
+import importlib
+import logging
+import math
 import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -21,24 +31,302 @@ from functools import cache
 from importlib.metadata import distributions
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
-from sonde.base.error_log import send_native_errors_to_log
+from sonde.base.error_log import append_native_error, log_path, send_native_errors_to_log
 from sonde.base.errors import SondeError, StoreError, UsageError
-from sonde.base.outside import handed_in
-from sonde.executors._accelerators import accelerator_share
-from sonde.executors._heartbeat import ANSWER_SECONDS, ClusterLostError, Heartbeat
-from sonde.executors._joining import HERE, join, leave, load, start
+from sonde.base.plugins import handed_in
+from sonde.executors import cores
+
+HERE = "local"
+"""Ray's name for a cluster that is started on this machine."""
+
+
+_OBJECT_STORE_BYTES = 100_000_000
+"""Memory of a cluster started here for what travels: jobs and results are small, tables go to the folder."""
+
+
+_ANSWER_SECONDS = 10
+"""How long a cluster may take to answer at all."""
+
+
+_SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_enable_metrics_collection": "0",
+    # Ray's own threads end this process without a word when a head was gone so long (by itself, a minute). A
+    # map notices before, and a run between two maps needs no cluster.
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
+}
+"""What Ray reads from the environment when it is imported, where the user has set nothing else."""
+
+
+def load() -> Any:
+    """Ray itself.
+
+    Raises:
+        UsageError: It is not installed.
+    """
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise UsageError("the executor 'ray' needs Ray: pip install 'sonde[ray]'") from error
+
+
+def start(ray: Any, workers: int) -> None:
+    """A cluster of this machine, which ends with this process."""
+    _begin(
+        ray,
+        address=HERE,
+        num_cpus=max(cores(), workers),
+        object_store_memory=_OBJECT_STORE_BYTES,
+        include_dashboard=False,
+    )
+
+
+def join(ray: Any, address: str) -> None:
+    """A cluster that runs already; whether anything answers is asked first, since Ray waits for minutes.
+
+    Raises:
+        UsageError: There is none.
+    """
+    try:
+        if ":" in address:
+            host, _, port = address.rpartition("/")[2].rpartition(":")
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
+            if "://" not in address:
+                _must_be_ray(address)
+        _begin(ray, address=address)
+    except (OSError, ImportError, ValueError, RuntimeError, subprocess.SubprocessError) as error:
+        raise UsageError(
+            f"no Ray cluster answers at {address!r}; start one with `ray start --head`, or leave out "
+            "--address and RAY_ADDRESS to use this machine"
+        ) from error
+
+
+def leave(ray: Any) -> None:
+    """Leave a cluster that is gone: what Ray does at the end of a process may wait for an answer for ever."""
+    atexit.unregister(ray.shutdown)
+    leaving = threading.Thread(target=ray.shutdown, name="ray-shutdown", daemon=True)
+    leaving.start()
+    leaving.join(_ANSWER_SECONDS)
+    if leaving.is_alive():
+        # It would go on while the interpreter takes itself apart, and crash.
+        atexit.register(_end_at_once)
+
+
+def _end_at_once() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)
+
+
+def _begin(ray: Any, **options: Any) -> None:
+    """Start Ray in this process: what it says goes to the log, and signals stay those of the command."""
+    in_main = threading.current_thread() is threading.main_thread()
+    terminate = signal.getsignal(signal.SIGTERM)
+    send_native_errors_to_log()
+    try:
+        ray.init(log_to_driver=False, logging_level="error", **options)
+    finally:
+        if in_main:
+            signal.signal(signal.SIGTERM, terminate)
+    logger = logging.getLogger("ray")
+    for handler in list(logger.handlers):
+        logger.removeHandler(handler)
+    logger.addHandler(_ToLog())
+    # Ray prints what a node says of itself ("(raylet) ...") to standard output, among a command's own lines.
+    worker = sys.modules.get("ray._private.worker")
+    if hasattr(worker, "print_to_stdstream"):
+        vars(worker)["print_to_stdstream"] = _print_to_log
+
+
+class _ToLog(logging.Handler):
+    """Adds what Ray's Python part says to the log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        append_native_error(f"ray: {self.format(record)}")
+
+
+def _print_to_log(data: dict[str, Any], *_: Any, **_named: Any) -> None:
+    lines = "\n".join(str(line) for line in data.get("lines", ()))
+    append_native_error(f"ray ({data.get('pid')}): {lines}")
+
+
+def _must_be_ray(address: str) -> None:
+    """Ask whether what listens at an address is Ray, by Ray's own command: its client waits for minutes."""
+    subprocess.run(
+        [sys.executable, "-P", "-m", "ray.scripts.scripts", "health-check", "--address", address],
+        check=True,
+        capture_output=True,
+        timeout=_ANSWER_SECONDS,
+    )
+
+
+_PAUSE_SECONDS = 3.0
+"""Between two questions."""
+
+
+ANSWER_SECONDS = 5.0
+"""How long an answer may take, and a wait for one."""
+
+
+SILENCE_SECONDS = 30.0
+"""Without an answer for so long, a cluster is held to be gone; a head that is started again has that time."""
+
+
+class ClusterLostError(SondeError):
+    """The head of the cluster, or the node that this process belongs to, does not answer any more."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            f"the Ray cluster {address!r} does not answer: its head, or the node of this process, is gone; "
+            "finished parts are kept, run the same command again once it is back, or with --executor local; "
+            f"what Ray said is in {log_path()}"
+        )
+
+
+class Heartbeat:
+    """Within it, a thread asks the head of a cluster and the node of this process.
+
+    Raises:
+        ClusterLostError: On entering, where they do not answer.
+    """
+
+    def __init__(self, ray: Any, address: str) -> None:
+        self._ray, self._address = ray, address
+        self._asked = threading.Condition()
+        self._begun = self._answered = 0
+        self._stopped = False
+        self._nodes: list[dict[str, Any]] = []
+        self._places: list[tuple[str, int]] = []
+        self._seen = 0
+        self._silence, self._checked = 0.0, time.monotonic()
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._ask, name="ray-heartbeat", daemon=True).start()
+        self.nodes()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._asked:
+            self._stopped = True
+            self._asked.notify_all()
+
+    def answers(self) -> bool:
+        """Whether a question that begins now is answered in time."""
+        with self._asked:
+            after = self._begun
+            self._asked.notify_all()
+            return self._asked.wait_for(lambda: self._answered > after, timeout=ANSWER_SECONDS)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """The nodes of the cluster, as its head knows them now.
+
+        Raises:
+            ClusterLostError: It does not answer.
+        """
+        while not self.answers():
+            self.must_answer()
+        return self._nodes
+
+    def must_answer(self) -> None:
+        """Add the time since the last call, or since the last answer, to the silence.
+
+        Raises:
+            ClusterLostError: The silence is too long.
+        """
+        now = time.monotonic()
+        # A process that was stopped for a while does not take that for a silence of others.
+        self._silence += min(now - self._checked, 2 * ANSWER_SECONDS)
+        self._checked = now
+        if self._answered != self._seen:
+            self._silence, self._seen = 0.0, self._answered
+        if self._silence >= SILENCE_SECONDS:
+            raise ClusterLostError(self._address)
+
+    def _ask(self) -> None:
+        while not self._stopped:
+            with self._asked:
+                self._begun += 1
+                number = self._begun
+            if nodes := self._answer():
+                with self._asked:
+                    self._nodes, self._answered = nodes, number
+                    self._asked.notify_all()
+            with self._asked:
+                if not self._stopped:
+                    self._asked.wait(_PAUSE_SECONDS)
+
+    def _answer(self) -> list[dict[str, Any]]:
+        """All nodes, where the head answers and holds the node of this process to be alive; else none."""
+        try:
+            for place in self._places:
+                socket.create_connection(place, timeout=ANSWER_SECONDS).close()
+            nodes = self._ray.nodes()
+            context = self._ray.get_runtime_context()
+            here = next(one for one in nodes if one["NodeID"] == context.get_node_id())
+            if not here["Alive"]:
+                return []
+            host, _, port = context.gcs_address.rpartition(":")
+            self._places = [
+                (host.strip("[]"), int(port)),
+                (here["NodeManagerAddress"], int(here["NodeManagerPort"])),
+            ]
+        except Exception:
+            # Whatever Ray says, it is no answer: a node that is gone shows in many ways.
+            return []
+        return nodes
+
+
+def accelerator_share(ray: Any, jobs: Sequence[Any], workers: int) -> float:
+    """The share of an accelerator that each actor holds: none where the models of the jobs run without one.
+
+    Raises:
+        UsageError: The jobs name one accelerator by its number, or the cluster has none.
+    """
+    devices = {str(job.model.device) for job in jobs if hasattr(job, "model")} - {"cpu"}
+    if not devices:
+        return 0.0
+    if numbered := sorted(device for device in devices if ":" in device):
+        bare = numbered[0].partition(":")[0]
+        raise UsageError(
+            f"device {numbered[0]!r}: Ray gives each actor an accelerator of its own; name {bare!r}"
+        )
+    return share_of(int(ray.cluster_resources().get("GPU", 0)), workers)
+
+
+def share_of(accelerators: int, workers: int) -> float:
+    """The share of an accelerator for each of some workers: several share one where there are too few.
+
+    >>> share_of(4, 2), share_of(4, 8), share_of(1, 3)
+    (1.0, 0.5, 0.3333)
+
+    Raises:
+        UsageError: There is none.
+    """
+    if accelerators < 1:
+        raise UsageError("the Ray cluster has no accelerator; use --device cpu, or add a node that has one")
+    # Ray counts in ten thousandths; a share rounded up would leave the last actor without a place.
+    return math.floor(10_000 / math.ceil(workers / accelerators)) / 10_000
+
 
 Job = TypeVar("Job")
+
+
 Result = TypeVar("Result")
+
 
 ATTEMPTS = 3
 """Times that a job is begun before the death of its actor is held to be the job's fault."""
 
+
 NODES_LOST = 10
 """Nodes that may go while they have the same job: schedulers take nodes back, and more of them are a job that
 takes each node down."""
+
 
 _COMPARED = (
     "sonde", "torch", "transformers", "tokenizers", "tree-sitter", "polars", "numpy", "scipy", "scikit-learn",

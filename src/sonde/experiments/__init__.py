@@ -1,8 +1,8 @@
 """Experiments: a plan of jobs, and the run that carries it out."""
 
-from sonde.experiments._experiment import Execution, Experiment, load_experiment
-from sonde.experiments._progress import Advance, Progress, Silent
-from sonde.experiments.overrides import default_output, overridden, written_options
+from sonde.experiments.arguments import default_output, overridden, written_options
+from sonde.experiments.experiment import Execution, Experiment, load_experiment
+from sonde.experiments.progress import Advance, Progress, Silent
 
 __all__ = [
     "Advance",

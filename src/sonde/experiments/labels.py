@@ -9,12 +9,12 @@ import polars as pl
 
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Intake, Item, kept_definitions, kept_imports, read_files
-from sonde.experiments._progress import Advance
 from sonde.experiments.plan import Group
+from sonde.experiments.progress import Advance
 from sonde.languages import version_of
-from sonde.results.columns import scan_files
-from sonde.store.parts import PartStore
-from sonde.store.rundir import label_path
+from sonde.results.schema import scan_files
+from sonde.store.cache import PartStore
+from sonde.store.run_folder import label_path
 from sonde.tasks import (
     Question,
     Repository,
@@ -38,7 +38,7 @@ def label_rule(task_name: str, group: Group, mode: str, quirks: tuple[str, ...])
 
 
 def read_labels(store: PartStore, task_name: str, group: Group, of: str = "") -> pl.DataFrame:
-    """The label rows of all inputs of a group; ``of`` as in `sonde.store.rundir.label_path`."""
+    """The label rows of all inputs of a group; ``of`` as in `sonde.store.run_folder.label_path`."""
     return scan_files([store.path(label_path(task_name, group.prefix, of))]).collect()
 
 
@@ -49,7 +49,7 @@ class LabelTables(Mapping[str, pl.DataFrame]):
         store: Where the labels are kept.
         tasks: The tasks, by public name.
         group: The items.
-        of: As in `sonde.store.rundir.label_path`.
+        of: As in `sonde.store.run_folder.label_path`.
     """
 
     def __init__(self, store: PartStore, tasks: Sequence[str], group: Group, of: str = "") -> None:
@@ -92,7 +92,7 @@ def write_labels(
         quirks: Single quirks beside the mode's preset.
         advance: Is called when it is done.
         spread: Processes that label; any number gives the same.
-        of: As in `sonde.store.rundir.label_path`.
+        of: As in `sonde.store.run_folder.label_path`.
 
     Returns:
         The rule of the labels, see `label_rule`.

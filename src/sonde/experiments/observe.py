@@ -8,37 +8,149 @@ import gc
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
 import polars as pl
 
 from sonde.alignment import surfaces
+from sonde.base.child_process import safe_children
 from sonde.base.errors import UsageError
-from sonde.capture.preparing import prepare
+from sonde.base.fingerprint import hash_text
+from sonde.capture.preparing import prepare, prepare_with
 from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, begun
 from sonde.corpora import Item
-from sonde.experiments.lens_choice import LensChoice, settings_of
-from sonde.experiments.plan import ObserveJob, Part, group_prefix
-from sonde.experiments.pools import JobPool, on_this_process
-from sonde.experiments.preparation import items_of, prepared_of
+from sonde.executors import EXECUTORS, on_cluster
+from sonde.executors.local import LocalExecutor
+from sonde.experiments.experiment import LensChoice, settings_of
+from sonde.experiments.plan import JobPool, ObserveJob, Part, TrainJob, group_prefix, on_this_process, pools
+from sonde.experiments.progress import Progress, Session
+from sonde.experiments.timing import Forecast, measured_first, observing, worth_trying
 from sonde.lenses import Captured, reading_lens
+from sonde.lenses.engine.item_tables import read_inputs, scan_inputs
 from sonde.lenses.engine.lens import ServerOptions
-from sonde.models import LoadedModel, ModelSpec, load_model
+from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer, stored
 from sonde.models.engine.external import serving
 from sonde.models.engine.files import behind_a_server, takes_texts
-from sonde.results.columns import scan_files
-from sonde.store.cache import TableCache
-from sonde.store.parts import PartStore
-from sonde.store.rundir import label_path
+from sonde.results.schema import scan_files
+from sonde.store.cache import PartStore, TableCache
+from sonde.store.run_folder import RunDirectory, label_path
+
+_AHEAD = 2
+"""Pools that are prepared before it is their turn; each is held until it is read."""
+
+
+_Key = tuple[str, str, str, tuple[str, ...]]
+
+
+def items_of(job: ObserveJob) -> list[Item]:
+    """The items of a job, in its order."""
+    return read_inputs(RunDirectory(Path(job.root)), job.corpus, job.language, job.item_ids)
+
+
+def prepare_job(job: ObserveJob) -> list[Prepared]:
+    """Prepare a job's items; nothing of the model but its tokenizer is read."""
+    return prepare_with(load_tokenizer(job.model), items_of(job))
+
+
+def prepared_of(loaded: LoadedModel, pool: JobPool) -> list[list[Prepared]]:
+    """What a pool's jobs read, prepared ahead if it was."""
+    ahead = _ahead.get()
+    if ahead is not None and pool in ahead:
+        return ahead.take(pool)
+    return [prepare_with(loaded.tokenizer, items_of(job)) for job in pool.jobs]
+
+
+class Ahead:
+    """Prepares pools in other processes, in their order.
+
+    Args:
+        pools: What will be read.
+        workers: How many processes.
+    """
+
+    def __init__(self, pools: Sequence[JobPool], workers: int) -> None:
+        self._waiting = list(pools)
+        self._keys: dict[ModelSpec, str] = {}
+        # What several models read is kept until the last of them has.
+        self._uses = Counter(self._key(job) for pool in pools for job in pool.jobs)
+        self._futures: dict[_Key, Future[list[Prepared]]] = {}
+        with safe_children():
+            self._pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+
+    def __contains__(self, pool: JobPool) -> bool:
+        """Whether a pool is yet to be taken."""
+        return pool in self._waiting
+
+    def take(self, pool: JobPool) -> list[list[Prepared]]:
+        """What a pool's jobs read; the next pools are begun."""
+        at = self._waiting.index(pool)
+        for coming in self._waiting[at : at + 1 + _AHEAD]:
+            self._begin(coming)
+        self._waiting.remove(pool)
+        return list(self._taken(pool))
+
+    def close(self) -> None:
+        """End the processes."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _begin(self, pool: JobPool) -> None:
+        with safe_children():
+            for job in pool.jobs:
+                key = self._key(job)
+                if key not in self._futures:
+                    self._futures[key] = self._pool.submit(prepare_job, job)
+
+    def _taken(self, pool: JobPool) -> Iterator[list[Prepared]]:
+        for job in pool.jobs:
+            key = self._key(job)
+            self._uses[key] -= 1
+            found = self._futures[key] if self._uses[key] else self._futures.pop(key)
+            yield found.result()
+
+    def _key(self, job: ObserveJob) -> _Key:
+        if job.model not in self._keys:
+            tokenizer = load_tokenizer(job.model)
+            self._keys[job.model] = hash_text(f"{type(tokenizer)} {tokenizer.backend_tokenizer.to_str()}")
+        return self._keys[job.model], job.corpus, job.language, job.item_ids
+
+
+_ahead: ContextVar[Ahead | None] = ContextVar("ahead", default=None)
+
+
+@contextmanager
+def preparing_ahead(pools: Sequence[JobPool], workers: int) -> Generator[None]:
+    """Within it, pools of several jobs are prepared by other processes.
+
+    Args:
+        pools: What will be read, in its order.
+        workers: How many processes; fewer than one changes nothing.
+    """
+    pools = [pool for pool in pools if len(pool.jobs) > 1]
+    if workers < 1 or not pools:
+        yield
+        return
+    ahead = Ahead(pools, workers)
+    token = _ahead.set(ahead)
+    try:
+        yield
+    finally:
+        _ahead.reset(token)
+        ahead.close()
+
 
 Row = TypeVar("Row")
 
+
 ITEMS_A_TABLE = 32
 """Items that a lens turns into rows at a time: enough to work on columns, few enough to be held."""
+
 
 _TRIAL_SECONDS, _FEWEST = 1.0, 4
 """What the inputs of a trial may take together, and how many there are at least: they differ in length."""
@@ -385,3 +497,142 @@ def _labels(job: ObserveJob, lens: LensChoice) -> dict[str, pl.DataFrame]:
     root, of = Path(job.root), lens.labels
     tables = {task: scan_files([root / label_path(task, prefix, of)]) for task in lens.tasks}
     return {task: table.filter(pl.col("item_id").is_in(ids)).collect() for task, table in tables.items()}
+
+
+Handed = TypeVar("Handed", JobPool, TrainJob)
+
+
+Result = TypeVar("Result")
+
+
+def carried_out(
+    session: Session, function: Callable[[Handed], Result], jobs: Sequence[Handed]
+) -> Iterator[tuple[Handed, Result]]:
+    """Each job with its result, in whatever order they finish.
+
+    A cluster may have other files at the path of a local checkpoint and another revision of a hub name, so
+    jobs name the model there by what it holds. The keys of what they write are those that they have here.
+
+    Args:
+        session: The run.
+        function: A top-level function, importable in another process.
+        jobs: The jobs as they were planned.
+
+    Raises:
+        StoreError: A checkpoint cannot be copied into the folder of the run.
+        SondeError: A job failed; what was finished is kept.
+    """
+    execution = session.execution
+    sent = {job: job for job in jobs}
+    if on_cluster(execution.executor):
+        folder = session.outcome.directory.models.absolute()
+        models = {spec: stored(spec, folder) for spec in {job.model for job in jobs}}
+        sent = {dataclasses.replace(job, model=models[job.model]): job for job in jobs}
+    executor = EXECUTORS.load(execution.executor)
+    for job, result in executor.map(function, list(sent), workers=execution.workers):
+        yield sent[job], result
+
+
+TRIAL_INPUTS = 32
+"""Inputs that a trial reads at most: fewer than a job has, so that it ends before the first one would."""
+
+
+def observe(session: Session, jobs: Sequence[ObserveJob], timed: str = "observe") -> None:
+    """Carry all observations out, and say before those of each model how long they will take.
+
+    A few inputs are read for that, and what comes of them is thrown away: which inputs share a batch stays as
+    it is, and so does every number. Where several processes or another machine read there is no trial, since
+    one process here says little about how fast they are; then the first jobs tell.
+    """
+    execution, progress, outcome = session.execution, session.progress, session.outcome
+    jobs = [dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0) for job in jobs]
+    together = {job: pool for pool in pools(jobs) for job in pool.jobs}
+    jobs = measured_first(jobs, observing)
+    forecast = Forecast("observing", "input", [observing(job) for job in jobs], execution.workers)
+    left = [job for job in jobs if not is_there(job)]
+    for job in frozenset(jobs).difference(left):
+        forecast.done(observing(job), None)
+    for line in sorted({half_precision(job.model) for job in left}):
+        _say([line], progress)
+    alone = execution.workers <= 1 and not on_cluster(execution.executor)
+    if not alone:
+        _say(forecast.planned(), progress)
+    coming = list(dict.fromkeys(together[job] for job in jobs if job in left))
+    with (
+        outcome.timed(timed),
+        preparing_ahead(coming, execution.light_workers - 1 if alone else 0),
+        progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance,
+    ):
+        # One model after the other, so that a trial loads none that is not needed at once.
+        for some in _by_subject(jobs) if alone else [jobs]:
+            # What is sent to a server costs tokens, and its first job tells as much.
+            if alone and not takes_texts(some[0].model):
+                _say([_tried(some, frozenset(left), forecast)], progress)
+            for job, observed in _carried_out(session, list(dict.fromkeys(together[job] for job in some))):
+                if observed.computed:
+                    outcome.observed += len(job.item_ids)
+                    _say([forecast.done(observing(job), observed.seconds)], progress)
+                else:
+                    outcome.reused += len(job.item_ids)
+                    outcome.cached += len(job.item_ids) if observed.cached else 0
+                outcome.damaged += observed.damaged
+                advance(len(job.item_ids))
+    TableCache.of_environment().trim()
+
+
+def half_precision(model: ModelSpec) -> str:
+    """What to expect of a model in half precision; empty where it is read in another."""
+    if model.dtype not in ("float16", "bfloat16"):
+        return ""
+    return (
+        f"{model.name} is read in {model.dtype}: its states are rounded to few digits, and otherwise in "
+        "another batch; compare it with models read alike, or give --dtype float32"
+    )
+
+
+def _carried_out(session: Session, some: Sequence[JobPool]) -> Iterator[tuple[ObserveJob, JobReport]]:
+    """Each job with its report; a server gets its requests from this process, which counts what they cost."""
+    served = [pool for pool in some if takes_texts(pool.model)]
+    here = [pool for pool in some if pool not in served]
+    for pool, reports in itertools.chain(
+        carried_out(session, observe_pool, here), LocalExecutor().map(observe_pool, served, workers=1)
+    ):
+        yield from zip(pool.jobs, reports, strict=True)
+
+
+def _say(lines: Iterable[str], progress: Progress) -> None:
+    for line in lines:
+        if line:
+            progress.note(line)
+
+
+def is_there(job: ObserveJob | TrainJob) -> bool:
+    """Whether a job's tables lie in the folder; whether they are whole is seen when it is their turn."""
+    return all((Path(job.root) / part.relative).exists() for part in job.parts)
+
+
+def _by_subject(jobs: Sequence[ObserveJob]) -> list[list[ObserveJob]]:
+    found: dict[str, list[ObserveJob]] = {}
+    for job in jobs:
+        found.setdefault(observing(job).subject, []).append(job)
+    return list(found.values())
+
+
+def _tried(jobs: Sequence[ObserveJob], left: frozenset[ObserveJob], forecast: Forecast) -> str:
+    """Read a few inputs of each kind of a model's jobs, and give the line on how long they all take."""
+    for alike in worth_trying([job for job in jobs if job in left], observing):
+        tried = try_job(dataclasses.replace(alike[0], item_ids=_spread_by_length(alike)))
+        forecast.tried(observing(alike[0]), tried.inputs, tried.seconds)
+    return forecast.begun(observing(jobs[0]).subject)
+
+
+def _spread_by_length(jobs: Sequence[ObserveJob]) -> tuple[str, ...]:
+    """Inputs of some jobs, evenly over their lengths: a long one takes many times what a short one does."""
+    first, names = jobs[0], [name for job in jobs for name in job.item_ids]
+    held = scan_inputs(RunDirectory(Path(first.root)), first.corpus, first.language)
+    among = pl.col("item_id").is_in(pl.Series(names, dtype=pl.String).implode())
+    ids = (
+        held.filter(among).select("characters", "item_id").collect().sort("characters", "item_id")["item_id"]
+    )
+    number = min(TRIAL_INPUTS, len(ids))
+    return tuple(ids[(2 * place + 1) * len(ids) // (2 * number)] for place in range(number))

@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sonde.base.errors import InputError, StoreError, UsageError
+from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import fingerprint
-from sonde.experiments._experiment import as_json
-from sonde.experiments._outcome import Session
-from sonde.experiments.observing import observe
+from sonde.experiments.experiment import as_json
+from sonde.experiments.observe import observe
 from sonde.experiments.plan import ObserveJob, Plan, TrainJob
+from sonde.experiments.progress import Session
 from sonde.experiments.train import train
-from sonde.store.parts import PartStore
-from sonde.store.receipts import must_be_intact, write_with_receipt
+from sonde.store.cache import PartStore
+from sonde.store.checksums import must_be_intact, write_with_receipt
 
 FILE = "shard.json"
+
 
 Job = TypeVar("Job")
 
@@ -76,24 +77,6 @@ class Written:
     execution: dict[str, Any]
     plan: str
     parts: list[list[str]]
-
-
-def check_shard(text: str, folder: Path) -> None:
-    """Refuse what is no share, and a folder that holds another one.
-
-    Raises:
-        UsageError: It is one of both.
-    """
-    wanted = shard_of(text)
-    try:
-        held = read_shard(folder).shard
-    except (InputError, StoreError):
-        # There is none, or it is written anew by the run that begins now.
-        return
-    if held != str(wanted):
-        raise UsageError(
-            f"folder {str(folder)!r} holds shard {held}; give shard {wanted} another one with -o"
-        )
 
 
 def read_shard(folder: Path) -> Written:

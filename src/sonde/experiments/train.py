@@ -11,18 +11,17 @@ import polars as pl
 
 from sonde.executors import on_cluster
 from sonde.executors.local import LocalExecutor
-from sonde.experiments._forecast import Forecast, measured_first, training
-from sonde.experiments._outcome import Session
-from sonde.experiments.handing import carried_out
-from sonde.experiments.lens_choice import settings_of
-from sonde.experiments.observing import is_there
+from sonde.experiments.experiment import settings_of
+from sonde.experiments.observe import carried_out, is_there
 from sonde.experiments.plan import TrainJob, group_prefix
-from sonde.experiments.tables import scan_inputs
+from sonde.experiments.progress import Session
+from sonde.experiments.timing import Forecast, measured_first, training
 from sonde.lenses import Training, training_lens
+from sonde.lenses.engine.item_tables import scan_inputs
 from sonde.models.engine.files import behind_a_server
-from sonde.results.columns import scan_files
-from sonde.store.parts import PartStore
-from sonde.store.rundir import RunDirectory, label_path
+from sonde.results.schema import scan_files
+from sonde.store.cache import PartStore
+from sonde.store.run_folder import RunDirectory, label_path
 
 
 def train(session: Session, jobs: Sequence[TrainJob]) -> None:

@@ -16,12 +16,11 @@ from sonde.base.errors import InputError
 from sonde.report.header import missing
 from sonde.report.headlines import TaskAnswer, task_answers
 from sonde.report.run_tables import RunData
-from sonde.results.formats import count, legible, number
+from sonde.results.headlines import describe_cues
 from sonde.results.layers import LayerAccount, Status
-from sonde.results.local_cues import describe_cues
 from sonde.results.scores import SCORES_COLUMNS
-from sonde.results.words import in_figures, plain_words
-from sonde.store.rundir import RunDirectory
+from sonde.results.text_format import count, in_figures, legible, number, plain_words
+from sonde.store.run_folder import RunDirectory
 
 CARD_VERSION = 1
 

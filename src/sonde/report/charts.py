@@ -16,8 +16,7 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart
 from sonde.report.text import no_verdict, readable
 from sonde.report.theme import KIND_RANGE, MEANING_RANGE, MEANINGS, MONO, categories, heat
-from sonde.results.formats import number, with_interval
-from sonde.results.words import plain_words
+from sonde.results.text_format import number, plain_words, with_interval
 
 
 def specification(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> dict[str, Any]:

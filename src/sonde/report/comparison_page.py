@@ -13,6 +13,17 @@ import polars as pl
 from markupsafe import Markup
 
 from sonde.base.errors import InputError
+from sonde.comparison.summary import (
+    changed,
+    counts,
+    crossings,
+    in_sentence,
+    overview,
+    scale_of,
+    table,
+    unit_of,
+    with_words,
+)
 from sonde.report.charts import differences as difference_chart
 from sonde.report.charts import specification
 from sonde.report.export import page_spec, themes, vega_runtime
@@ -20,15 +31,11 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.text import bibtex, cleaned
 from sonde.report.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, asset, css_variables, templates
-from sonde.results.changes import changed, counts, in_sentence, overview, scale_of, table, unit_of, with_words
-from sonde.results.columns import scan_files
-from sonde.results.dimensions import SELECTION, dimension, dimensions_named
-from sonde.results.formats import COUNT, Count, Number, counted
-from sonde.results.series import crossings
+from sonde.results.schema import SELECTION, dimension, dimensions_named, scan_files
 from sonde.results.tables import Column, Table
-from sonde.results.words import plain_words
-from sonde.store.receipts import write_with_receipt
-from sonde.store.rundir import RunDirectory, slug
+from sonde.results.text_format import COUNT, Count, Number, counted, plain_words
+from sonde.store.checksums import write_with_receipt
+from sonde.store.run_folder import RunDirectory, slug
 from sonde.version import __version__
 
 CHARTED = 24
@@ -292,7 +299,7 @@ def growth(series: pl.DataFrame) -> Iterator[ComparisonSection]:
     """The sections of a series; nothing where it is empty.
 
     Args:
-        series: Of `sonde.results.series.series_frame`.
+        series: Of `sonde.comparison.summary.series_frame`.
     """
     if series.is_empty():
         return

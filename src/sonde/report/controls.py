@@ -1,6 +1,6 @@
 """A number held against the best of its controls, and what may be concluded.
 
-Whether it may be called a finding is decided by `sonde.results.verdict.why_no_verdict` alone.
+Whether it may be called a finding is decided by `sonde.stats.verdict.why_no_verdict` alone.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import Any
 
 import polars as pl
 
-from sonde.results.detectable import detectable_apart, detectable_of
-from sonde.results.dimensions import dimensions_are
-from sonde.results.extremes import widen
-from sonde.results.least import amount, least_size
-from sonde.results.verdict import why_no_verdict
-from sonde.results.words import NO_DIFFERENCE, TOO_LITTLE
+from sonde.results.schema import dimensions_are
+from sonde.results.text_format import NO_DIFFERENCE, TOO_LITTLE
+from sonde.stats.extremes import widen
+from sonde.stats.power import detectable_apart, detectable_of
+from sonde.stats.verdict import amount, least_size, why_no_verdict
 
 Row = Mapping[str, Any]
 

@@ -18,12 +18,22 @@ from sonde.report.headlines import titles
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, JoinedCell, JoinedNumber, JoinedRow, PlainTitle, joined_rows
 from sonde.report.text import label_of
-from sonde.results.dimensions import in_words
-from sonde.results.formats import COUNT, Number, WithInterval, join_names, with_interval
-from sonde.results.over_models import FEWEST, Correlation, lineage_of, rank_correlation
+from sonde.results.schema import in_words
 from sonde.results.tables import Column, Table, itself
-from sonde.results.words import NO_DIFFERENCE, TOO_LITTLE, in_brackets, plain_words, would_be_found
-from sonde.store.rundir import slug
+from sonde.results.text_format import (
+    COUNT,
+    NO_DIFFERENCE,
+    TOO_LITTLE,
+    Number,
+    WithInterval,
+    in_brackets,
+    join_names,
+    plain_words,
+    with_interval,
+    would_be_found,
+)
+from sonde.stats.metrics import FEWEST, Correlation, lineage_of, rank_correlation
+from sonde.store.run_folder import slug
 
 JOINED = "joined"
 """Public name of the section, and of its group on the page."""

@@ -21,7 +21,7 @@ from sonde.report.headlines import titles
 from sonde.report.run_tables import RunData
 from sonde.report.section import WAYS, Embed, Figure, Findings, PlainTitle, Rows, TokenLens
 from sonde.report.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, asset, css_variables, templates
-from sonde.results.formats import count, legible, number
+from sonde.results.text_format import count, legible, number
 from sonde.version import __version__
 
 _MODERATE = (300, 1500)

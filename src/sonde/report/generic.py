@@ -17,7 +17,7 @@ from sonde.report.charts import row_height, specification
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, Tile, Top
 from sonde.report.text import no_verdict
-from sonde.results.findings import (
+from sonde.results.headlines import (
     PLACES,
     QUALIFIERS,
     Controls,
@@ -32,11 +32,23 @@ from sonde.results.findings import (
     place_of,
     sentence,
 )
-from sonde.results.formats import DASH, Count, Format, Row, count, interval, legible, number
 from sonde.results.tables import CONTROL, Column, Table, scored
-from sonde.results.verdict import verdict_allowed
-from sonde.results.words import TOO_LITTLE, digits_of, in_figures, plain_words
-from sonde.store.rundir import slug
+from sonde.results.text_format import (
+    DASH,
+    TOO_LITTLE,
+    Count,
+    Format,
+    Row,
+    count,
+    digits_of,
+    in_figures,
+    interval,
+    legible,
+    number,
+    plain_words,
+)
+from sonde.stats.verdict import verdict_allowed
+from sonde.store.run_folder import slug
 
 SHOWN = 30
 """Values of a dimension that a chart holds; more cannot be read."""

@@ -14,11 +14,10 @@ from sonde.languages import spelled
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Title
 from sonde.report.text import by_family, by_reason, label_of, meaning_of
-from sonde.results.dimensions import REASON, dimension
-from sonde.results.formats import count, counted, legible, number
+from sonde.results.schema import REASON, dimension
 from sonde.results.scores import LEFT_OUT
-from sonde.results.verdict import ENOUGH_CLUSTERS, ENOUGH_SEEDS, verdict_allowed, why_no_verdict
-from sonde.results.words import plain_words
+from sonde.results.text_format import count, counted, legible, number, plain_words
+from sonde.stats.verdict import ENOUGH_CLUSTERS, ENOUGH_SEEDS, verdict_allowed, why_no_verdict
 from sonde.tasks import COPIES
 
 Facts = Sequence[tuple[str, str]]

@@ -32,17 +32,19 @@ from sonde.report.controls import (
 from sonde.report.run_tables import RunData
 from sonde.report.section import Title
 from sonde.report.text import label_of
-from sonde.results.findings import Finding, findings, metric_words
-from sonde.results.formats import counted, interval, number, with_interval
+from sonde.results.headlines import Finding, cues_by_key, findings, metric_words
 from sonde.results.layers import LayerAccount, account_layers
-from sonde.results.local_cues import cues_by_key
-from sonde.results.words import (
+from sonde.results.text_format import (
     NO_DIFFERENCE,
     TOO_LITTLE,
+    counted,
     digits_of,
     in_brackets,
     in_figures,
+    interval,
+    number,
     plain_words,
+    with_interval,
     would_be_found,
 )
 
@@ -114,7 +116,7 @@ def answers(run: RunData, questions: Mapping[str, LensQuestion]) -> list[LensAns
 
     Args:
         run: The run.
-        questions: What speaks for each lens; any other lens is answered by `sonde.results.findings`.
+        questions: What speaks for each lens; any other lens is answered by `sonde.results.headlines`.
     """
     found: list[LensAnswer] = []
     for lens in run.scored_lenses:

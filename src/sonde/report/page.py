@@ -35,10 +35,10 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS, Figure, Plot, Section, Title, Top
 from sonde.report.text import bibtex, cleaned, reference
 from sonde.report.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, asset, css_variables, templates
-from sonde.results.verdict import ENOUGH_CLUSTERS
-from sonde.results.words import plain_words
-from sonde.store.receipts import tables_must_be_intact, write_with_receipt
-from sonde.store.rundir import slug
+from sonde.results.text_format import plain_words
+from sonde.stats.verdict import ENOUGH_CLUSTERS
+from sonde.store.checksums import tables_must_be_intact, write_with_receipt
+from sonde.store.run_folder import slug
 from sonde.version import __version__
 
 

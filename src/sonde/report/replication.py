@@ -15,7 +15,6 @@ from sonde.base.errors import InputError
 from sonde.report.charts import specification
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, PlainTitle
-from sonde.results.formats import Clusters, Count, Format, Number, Row, count, number
 from sonde.results.published import (
     PublishedFigure,
     PublishedTable,
@@ -26,8 +25,8 @@ from sonde.results.published import (
     published_table,
 )
 from sonde.results.tables import Column, Table
-from sonde.results.words import plain_words
-from sonde.store.rundir import slug
+from sonde.results.text_format import Clusters, Count, Format, Number, Row, count, number, plain_words
+from sonde.store.run_folder import slug
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

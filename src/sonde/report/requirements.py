@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 import polars as pl
 from annotated_types import Ge
 
-from sonde.base.checked import Checked, Help, from_table
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.toml import read_toml
+from sonde.base.validation import Checked, Help, from_table
 from sonde.report.card import (
     Card,
     CardNumber,
@@ -26,12 +26,10 @@ from sonde.report.card import (
     subject,
 )
 from sonde.report.run_tables import RunData
-from sonde.results.changes import OUTCOMES
-from sonde.results.formats import legible
-from sonde.results.least import amount, is_difference, least_size
-from sonde.results.verdict import why_no_verdict
-from sonde.results.words import TOO_LITTLE
-from sonde.store.receipts import write_with_receipt
+from sonde.results.headlines import OUTCOMES
+from sonde.results.text_format import TOO_LITTLE, legible
+from sonde.stats.verdict import amount, is_difference, least_size, why_no_verdict
+from sonde.store.checksums import write_with_receipt
 
 TABLE = "require"
 

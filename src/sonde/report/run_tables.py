@@ -10,12 +10,10 @@ from typing import Any
 
 import polars as pl
 
-from sonde.results.answers import ANSWERS
-from sonde.results.columns import scan_files
-from sonde.results.dimensions import dimension, dimensions_named
-from sonde.results.findings import usable
+from sonde.results.headlines import usable
+from sonde.results.schema import ANSWERS, dimension, dimensions_named, scan_files
 from sonde.results.scores import SCORES_SCHEMA, read_scores
-from sonde.store.rundir import RunDirectory, slug
+from sonde.store.run_folder import RunDirectory, slug
 
 _ITEM_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "item_id": pl.String,
@@ -59,7 +57,7 @@ def _last(path: str) -> str:
 class RunData:
     """Readers of one run directory; every one gives an empty table where the run lacks the file.
 
-    What is read is held to its receipt when it is opened, see `sonde.store.rundir.RunDirectory.intact`.
+    What is read is held to its receipt when it is opened, see `sonde.store.run_folder.RunDirectory.intact`.
 
     Args:
         root: The directory of the run.
@@ -148,7 +146,7 @@ class RunData:
             metrics: Names of metrics.
             by: The one dimension that the rows have, for example ``"tag"``; a column ``label`` holds its
                 values.
-            where: A further condition, see `sonde.results.dimensions`.
+            where: A further condition, see `sonde.results.schema`.
             lens: Public name of the lens.
             task: Of one task only, where given.
             controls: Whether the rows of controls are among them; the column ``control`` tells them apart.
@@ -175,7 +173,7 @@ class RunData:
         return scan_files(files) if files else None
 
     def answers(self, lens: str, model: ModelInfo) -> pl.DataFrame:
-        """What was answered to single examples of a model, in the columns `sonde.results.answers.ANSWERS`."""
+        """What was answered to single examples of a model, in the columns `sonde.results.schema.ANSWERS`."""
         files = self.directory.tables(f"answers/lens={lens}/model={model.slug}")
         return scan_files(files).collect() if files else pl.DataFrame(schema=ANSWERS)
 

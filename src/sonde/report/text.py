@@ -13,10 +13,18 @@ import polars as pl
 
 from sonde.languages import spelled
 from sonde.report.section import Figure
-from sonde.results.formats import DASH, count, interval, join_names, legible, number, with_interval
 from sonde.results.tables import Table
-from sonde.results.verdict import verdict_allowed
-from sonde.results.words import plain_words
+from sonde.results.text_format import (
+    DASH,
+    count,
+    interval,
+    join_names,
+    legible,
+    number,
+    plain_words,
+    with_interval,
+)
+from sonde.stats.verdict import verdict_allowed
 from sonde.tasks.engine.task import TASKS
 
 __all__ = [
@@ -43,7 +51,7 @@ def readable(surface: str) -> str:
 
 
 def no_verdict(row: Mapping[str, Any]) -> bool:
-    """Whether a score rests on too little for a verdict; see `sonde.results.verdict`."""
+    """Whether a score rests on too little for a verdict; see `sonde.stats.verdict`."""
     return not verdict_allowed(row)
 
 

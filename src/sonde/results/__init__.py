@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sonde.results.examples import (
+    from sonde.results.example_scores import (
         mean_rows,
         r2_difference_rows,
         r2_rows,
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         statistic_rows,
         trained_rows,
     )
-    from sonde.results.grouped import Mean, cells, mean_differences, means
+    from sonde.results.group_means import Mean, cells, mean_differences, means
     from sonde.results.scores import Score, left_out
 
 __all__ = [
@@ -39,8 +39,8 @@ __all__ = [
 ]
 
 _MODULES = {
-    **dict.fromkeys(__all__, "sonde.results.examples"),
-    **dict.fromkeys(("Mean", "cells", "mean_differences", "means"), "sonde.results.grouped"),
+    **dict.fromkeys(__all__, "sonde.results.example_scores"),
+    **dict.fromkeys(("Mean", "cells", "mean_differences", "means"), "sonde.results.group_means"),
     **dict.fromkeys(("Score", "left_out"), "sonde.results.scores"),
 }
 

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import Any
 
+import numpy as np
 import polars as pl
+from jaxtyping import Float
 
 from sonde.base.errors import InputError
-from sonde.results.columns import Columns, scan_files, schema_of
-from sonde.results.dimensions import DIMENSIONS, REASON, Dimensions
-
-if TYPE_CHECKING:
-    from sonde.results.contributions import Contributions
+from sonde.results.schema import DIMENSIONS, REASON, Columns, Dimensions, scan_files, schema_of
+from sonde.stats.estimate import Contributions, Estimates
 
 SCHEMA_VERSION = 2
 
+
 _MOST_ROWS = 5_000_000
 """A run has some thousand numbers; a file of some kilobytes may promise a thousand million."""
+
 
 SCORES_COLUMNS: Columns = {
     "model": (pl.String, "the model, as named by the user"),
@@ -96,6 +99,7 @@ SCORES_COLUMNS: Columns = {
     "schema_version": (pl.Int32, "version of these columns"),
 }
 """Columns in their order, each with its type and what it holds."""
+
 
 SCORES_SCHEMA = schema_of(SCORES_COLUMNS)
 
@@ -226,3 +230,50 @@ def scores_from(frame: pl.DataFrame) -> list[Score]:
         row["fold_layers"] = None if row["fold_layers"] is None else tuple(row["fold_layers"])
         scores.append(Score(**row))
     return scores
+
+
+def rows_of(
+    found: Estimates,
+    templates: Sequence[Score],
+    counts: Float[np.ndarray, " group"] | Sequence[float],
+    *,
+    factor: float = 1.0,
+    fields: Mapping[str, Any] = MappingProxyType({}),
+    contributions: Iterable[Contributions] | None = None,
+) -> Iterator[Score]:
+    """One row an estimate; those without a value are left out, and what is not known is null.
+
+    Args:
+        found: The estimates, one a template.
+        templates: What each row carries besides.
+        counts: Observations behind each.
+        factor: By which values and intervals are multiplied (nats to bits).
+        fields: Columns that all rows share beside their templates.
+        contributions: What each cluster contributes to each, before ``factor``; None where that is not known.
+    """
+    parts = [None] * len(templates) if contributions is None else contributions
+    for place, (template, n, part) in enumerate(zip(templates, counts, parts, strict=True)):
+        value = float(found.value[place])
+        if not math.isfinite(value):
+            continue
+        low, high = float(found.low[place]), float(found.high[place])
+        known = math.isfinite(low) and math.isfinite(high)
+        yield dataclasses.replace(
+            template,
+            value=value * factor,
+            ci_low=low * factor if known else None,
+            ci_high=high * factor if known else None,
+            ci_method=found.method,
+            n=int(n),
+            n_clusters=int(found.n_clusters[place]),
+            effective_clusters=float(found.effective[place]),
+            n_eff=_finite(found.n_eff[place]),
+            df=_finite(found.df[place]),
+            p_value=_finite(found.p_value[place]),
+            contributions=part,
+            **fields,
+        )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -2,7 +2,7 @@ r"""One declarative table: its columns say what is shown; page, CSV, LaTeX and t
 
 A plot or a command gives records and columns; nobody writes a cell by hand.
 
->>> from sonde.results.formats import WithInterval
+>>> from sonde.results.text_format import WithInterval
 >>> rows = [{"model": "a", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n": 1200}]
 >>> table = Table(
 ...     summary="Accuracy",
@@ -29,7 +29,7 @@ from typing import Any
 
 import polars as pl
 
-from sonde.results.formats import (
+from sonde.results.text_format import (
     COUNT,
     TEXT,
     Clusters,
@@ -40,8 +40,8 @@ from sonde.results.formats import (
     Row,
     counted,
     legible,
+    standing,
 )
-from sonde.results.words import standing
 
 _VISIBLE = str.maketrans({"\n": "\u21b5", "\r": "\u240d", "\t": "\u2192"})
 

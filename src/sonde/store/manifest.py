@@ -14,7 +14,7 @@ from typing import Any
 
 from sonde.base.errors import StoreError
 from sonde.base.fingerprint import hash_text
-from sonde.store.receipts import FOLDER, file_of, receipt_from
+from sonde.store.checksums import FOLDER, file_of, receipt_from
 
 NAME = ".sonde-manifest.json"
 UNFINISHED = f"{NAME}.tmp"

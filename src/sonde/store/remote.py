@@ -11,20 +11,415 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
-from sonde.base.errors import StoreError
-from sonde.base.fingerprint import hash_text
-from sonde.store import lease, manifest
-from sonde.store.address import address_of, as_one_line, line_of, open_address
-from sonde.store.copies import copies_folder
-from sonde.store.remote_folder import Remote
-from sonde.store.rundir import slug
+from sonde.base.errors import InputError, StoreError, UsageError
+from sonde.base.files import linked, write_atomic
+from sonde.base.fingerprint import hash_bytes, hash_file, hash_text
+from sonde.store import lock, manifest
+from sonde.store.address import (
+    Same,
+    address_of,
+    as_one_line,
+    copies_folder,
+    line_of,
+    open_address,
+    read_same,
+    stamp_of,
+    write_same,
+)
+from sonde.store.checksums import FOLDER, file_of, receipt_from, signed_files, unsigned_files
+from sonde.store.run_folder import slug
+
+_FLAT = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "az", "memory"})
+"""Stores without folders, where an object is written whole: making a folder there would make a bucket."""
+
+
+_SHOWN = 3
+
+
+_SENDING_TRIES = 5
+
+
+_SENDING_SECONDS = 0.5
+
+
+@dataclass(slots=True)
+class Remote:
+    """A folder at an address and its local copy.
+
+    Attributes:
+        system: The fsspec file system.
+        root: The folder's path there.
+        address: The same for a person.
+        local: The copy.
+        beside: Another copy of this machine, from which a file may be taken.
+    """
+
+    system: Any
+    root: str
+    address: str
+    local: Path
+    beside: Path | None = None
+    _objects: dict[str, str] = field(default_factory=dict[str, str])
+    _files: dict[str, str] | None = None
+    _is_listed: bool = True
+    _same: dict[str, Same] = field(default_factory=dict[str, Same])
+
+    def must_be_ours(self, *, begins: bool) -> None:
+        """Refuse a place that holds something and no run, before anything is written there.
+
+        Args:
+            begins: Whether a run may begin there, where nothing lies.
+
+        Raises:
+            UsageError: Something lies there that sonde has not written.
+            InputError: Nothing lies there, and nothing may begin.
+        """
+        if self.system.exists(f"{self.root}/{manifest.NAME}"):
+            return
+        foreign = sorted(name for name in self._first_names() if not self._is_overhead(name))
+        # A run that another program has copied has no manifest.
+        if FOLDER in foreign:
+            self._look(writes=True)
+            if self._files is not None:
+                return
+        if not begins:
+            raise self._no_run()
+        if foreign:
+            some = ", ".join(map(repr, foreign[:_SHOWN])) + (", ..." if len(foreign) > _SHOWN else "")
+            raise UsageError(
+                f"{self.address} holds {some} and no run; name a place where nothing lies, such as "
+                f"{self.address}/run"
+            )
+
+    def fetch(
+        self, *, writes: bool = False, holds: bool = False, begins: bool = False, anew: bool = False
+    ) -> None:
+        """Bring here what lies there and is not here.
+
+        Args:
+            writes: Whether what is whole here and differs there is kept, to be sent; else the copy becomes
+                what lies there.
+            holds: Whether this process holds the lease.
+            begins: Whether there may be nothing yet.
+            anew: Whether everything is read again, whatever the store says of it.
+
+        Raises:
+            InputError: There is no run.
+            StoreError: Its manifest is damaged, or a process is just sending.
+        """
+        before = read_same(self.local, self.address)
+        for last in (*[False] * (_SENDING_TRIES - 1), True):
+            self._look(writes=writes)
+            if self._files is None and not begins:
+                raise self._no_run()
+            if self._files is None:
+                self._same = {}
+                break
+            torn = self._mirror(before, writes=writes, anew=anew)
+            write_same(self.local, self.address, self._same)
+            if not torn or holds or lock.LEASE not in self._objects:
+                break
+            # Whoever writes there sends a file before its receipt.
+            if last:
+                holder = lock.holder_at(self.system, f"{self.root}/{lock.LEASE}")
+                raise StoreError(
+                    f"{self.address}/{torn[0]} is being written by {holder}; read it when that has ended, "
+                    "or, if it was killed, give its command again"
+                )
+            time.sleep(_SENDING_SECONDS)
+            before = self._same
+        # A process that works there on this machine may have written what it has not sent.
+        if not writes and (self._files is None or lock.LEASE not in self._objects):
+            self._clear()
+
+    def send(self, check: Callable[[], None], outputs: Sequence[str] | None = None) -> int:
+        """Send what is new here: each file, then its receipt.
+
+        Args:
+            check: Raises where nothing may be written any more.
+            outputs: Patterns of files that are sent; None for all.
+
+        Returns:
+            The number of files that were sent.
+
+        Raises:
+            StoreError: What lies in the place of a file is not sonde's.
+        """
+        signed = signed_files(self.local)
+        # Each file with its receipt, or with nothing.
+        pairs = {
+            name: (folder / FOLDER / f"{relative}.json").relative_to(self.local).as_posix()
+            for name, (folder, relative) in signed.items()
+        }
+        pairs |= (
+            dict.fromkeys(unsigned_files(self.local, signed), "") if (self.local / FOLDER).is_dir() else {}
+        )
+        new = {
+            name: receipt
+            for name, receipt in pairs.items()
+            if outputs is None or any(fnmatchcase(name, one) for one in outputs)
+            if not (self._is_same(name) and (not receipt or self._is_same(receipt)))
+        }
+        if not new and self._is_listed:
+            return 0
+        files = self._claimed([one for name, receipt in new.items() for one in (name, receipt) if one], check)
+        for name, receipt in new.items():
+            # What the work removes meanwhile is not missed.
+            with contextlib.suppress(FileNotFoundError):
+                files[name] = self._sent(name, receipt, check)
+        self._write_manifest(files)
+        self._look_again()
+        return len(new)
+
+    def remove_stale(self, check: Callable[[], None]) -> None:
+        """Remove there what the manifest lists and what is no longer here, each receipt before its file."""
+        files = dict(self._files or {})
+        stale = [name for name in files if not (self.local / name).exists()]
+        if not stale or not (self.local / FOLDER).is_dir():
+            return
+        for name in sorted(stale, key=lambda one: (not file_of(one), one)):
+            check()
+            with contextlib.suppress(FileNotFoundError):
+                self.system.rm_file(f"{self.root}/{name}")
+            del files[name]
+            self._same.pop(name, None)
+        self._write_manifest(files)
+        self._look_again()
+
+    def place_for(self, relative: str) -> str:
+        """The path of a file there, whose folder is made where the store has any."""
+        target = f"{self.root}/{relative}"
+        if not self._is_flat:
+            self.system.makedirs(target.rpartition("/")[0], exist_ok=True)
+        return target
+
+    @property
+    def _is_flat(self) -> bool:
+        protocols = self.system.protocol
+        return not _FLAT.isdisjoint([protocols] if isinstance(protocols, str) else protocols)
+
+    def _first_names(self) -> list[str]:
+        """What stands in the folder itself; folders without a file are nothing."""
+        try:
+            found = self.system.ls(self.root, detail=True)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        held = {manifest.relative_to(self.root, one["name"]).partition("/")[0]: one for one in found}
+        return [
+            name
+            for name, one in held.items()
+            if name
+            if self._is_flat
+            or one["type"] != "directory"
+            or any(files for _, _, files in self.system.walk(one["name"]))
+        ]
+
+    def _is_overhead(self, name: str) -> bool:
+        """Whether an object is what a process of sonde leaves that was killed before it sent anything."""
+        is_lease = name == lock.LEASE and lock.is_lease(self.system, f"{self.root}/{name}")
+        return is_lease or name == manifest.UNFINISHED
+
+    def _no_run(self) -> InputError:
+        return InputError(f"{self.address}: no run here; `sonde run -o {self.address}` makes one")
+
+    def _found(self) -> dict[str, int]:
+        """Ask what lies there; gives the bytes of each object."""
+        self.system.invalidate_cache()
+        found: dict[str, Any] = self.system.find(self.root, detail=True)
+        held = {manifest.relative_to(self.root, path): about for path, about in found.items()}
+        self._objects = {name: hash_text(repr(sorted(map(repr, one.items())))) for name, one in held.items()}
+        return {name: int(about.get("size") or 0) for name, about in held.items()}
+
+    def _look(self, *, writes: bool = False) -> None:
+        """Ask what lies there, and which of it is sonde's; a writer makes a damaged manifest anew."""
+        sizes = self._found()
+        self._is_listed = True
+        try:
+            self._files = manifest.read_manifest(self.system, self.root, sizes)
+        except StoreError as error:
+            if not writes:
+                raise StoreError(f"{self.address}/{error}; the same `sonde run` writes it anew") from error
+            self._files, self._is_listed = manifest.rebuilt(self.system, self.root, sizes), False
+
+    def _mirror(self, before: Mapping[str, Same], *, writes: bool, anew: bool) -> list[str]:
+        """Make the copy what lies there; gives files that are not what their receipts say."""
+        files = self._files or {}
+        there = [name for name in files if name in self._objects]
+        for name in before:
+            # A writer keeps what is missing there, or not listed any more, and sends it again.
+            is_there, is_listed = name in self._objects, name in files
+            if not (is_there or is_listed if writes else is_there and is_listed):
+                (self.local / name).unlink(missing_ok=True)
+        trusted = {} if anew else before
+        self._same = {name: one for name in there if (one := self._unchanged(name, trusted)) is not None}
+        newer = {
+            name
+            for name in there
+            if writes and name not in self._same and (self.local / name).is_file()
+            if name in before and before[name].there == self._objects[name]
+        }
+        receipts = [name for name in there if file_of(name)]
+        missing = [name for name in receipts if name not in self._same and name not in newer]
+        for name, content in manifest.read_objects(self.system, self.root, missing).items():
+            if self._is_within(name):
+                write_atomic(self.local / name, content)
+                self._same[name] = Same(self._objects[name], hash_bytes(content), stamp_of(self.local / name))
+        torn: list[str] = []
+        for name, wanted in (*self._signed(receipts), *_loose(there, files)):
+            if name not in self._same and name not in newer and name in self._objects:
+                self._bring(name, wanted, kept=writes, loose=bool(files[name]))
+            if name in self._same and self._same[name].content != wanted and not files[name]:
+                torn.append(name)
+        return torn
+
+    def _clear(self) -> None:
+        """Remove here what does not lie there, such as a page that was never sent."""
+        signed = signed_files(self.local)
+        here = {*signed, *unsigned_files(self.local, signed)}
+        for folder, relative in signed.values():
+            receipt = folder / FOLDER / f"{relative}.json"
+            if receipt.relative_to(self.local).as_posix() not in self._same:
+                receipt.unlink(missing_ok=True)
+        for name in here.difference(self._same):
+            (self.local / name).unlink(missing_ok=True)
+
+    def _signed(self, receipts: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Files with a receipt that came from there, with the content that it names."""
+        for name in receipts:
+            if name in self._same and (file := file_of(name)) in (self._files or {}):
+                receipt = receipt_from((self.local / name).read_bytes())
+                yield file, receipt.content if receipt else ""
+
+    def _unchanged(self, name: str, before: Mapping[str, Same]) -> Same | None:
+        """An object that is as it was when it was the same as its file, if that is so still."""
+        one = before.get(name)
+        if one is None or one.there != self._objects[name]:
+            return None
+        stamp = stamp_of(self.local / name)
+        if not stamp or (stamp != one.here and hash_file(self.local / name) != one.content):
+            return None
+        return Same(one.there, one.content, stamp)
+
+    def _bring(self, name: str, wanted: str, *, kept: bool, loose: bool) -> None:
+        """Fetch one file as it lies there; one without a receipt only if it is what the manifest says.
+
+        Args:
+            name: Its relative path.
+            wanted: Hash of what it should be.
+            kept: Whether a file that is so here already stays, to be sent.
+            loose: Whether it has no receipt.
+        """
+        target = self.local / name
+        if not self._is_within(name) or (kept and target.is_file() and hash_file(target) == wanted):
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.fetched.tmp")
+        try:
+            if loose or not self._taken_beside(name, wanted, temporary):
+                self.system.get_file(f"{self.root}/{name}", str(temporary))
+            content = hash_file(temporary)
+            if loose and content != wanted:
+                return
+            temporary.replace(target)
+            self._same[name] = Same(self._objects[name], content, stamp_of(target))
+        except FileNotFoundError:
+            return
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _taken_beside(self, name: str, wanted: str, target: Path) -> bool:
+        """Take a file from the other copy of this machine, if the object is still what that was sent as."""
+        one = read_same(self.beside, self.address).get(name) if self.beside is not None else None
+        if self.beside is None or one is None or one.there != self._objects[name] or one.content != wanted:
+            return False
+        if linked(self.beside / name, target) and hash_file(target) == wanted:
+            return True
+        # What is written into a second name of a file would be written into the file.
+        target.unlink(missing_ok=True)
+        return False
+
+    def _is_within(self, name: str) -> bool:
+        """Whether a path stays inside the copy, also through links."""
+        return (self.local / name).resolve().is_relative_to(self.local.resolve())
+
+    def _is_same(self, name: str) -> bool:
+        return name in self._same and self._same[name].here == stamp_of(self.local / name)
+
+    def _claimed(self, names: Sequence[str], check: Callable[[], None]) -> dict[str, str]:
+        """List files as sonde's before they are sent."""
+        files = dict(self._files or {})
+        for name in names:
+            if name not in files and name in self._objects:
+                raise StoreError(
+                    f"{self.address}/{name} lies there and is not of this run; move it, or name another "
+                    f"place with -o (what is finished lies in {self.local})"
+                )
+            files.setdefault(name, "")
+        check()
+        self._write_manifest(files)
+        return files
+
+    def _write_manifest(self, files: dict[str, str]) -> None:
+        if files == self._files and self._is_listed:
+            return
+        content, target = manifest.manifest_bytes(files), self.place_for(manifest.NAME)
+        if self._is_flat:
+            self.system.pipe_file(target, content)
+        else:
+            unfinished = self.place_for(manifest.UNFINISHED)
+            self.system.pipe_file(unfinished, content)
+            self.system.mv(unfinished, target)
+        self._files, self._is_listed = dict(files), True
+
+    def _sent(self, name: str, receipt: str, check: Callable[[], None]) -> str:
+        """Send a file, then its receipt; gives what the manifest says of it."""
+        signature = (self.local / receipt).read_bytes() if receipt else b""
+        stamp = stamp_of(self.local / receipt) if receipt else ""
+        if not self._is_same(name):
+            here = stamp_of(self.local / name)
+            content = hash_file(self.local / name)
+            check()
+            self._put(self.local / name, name)
+            self._same[name] = Same("", content, here)
+        if receipt:
+            check()
+            self.system.pipe_file(self.place_for(receipt), signature)
+            self._same[receipt] = Same("", hash_bytes(signature), stamp)
+        return "" if receipt else self._same[name].content
+
+    def _put(self, path: Path, relative: str) -> None:
+        self.system.put_file(str(path), self.place_for(relative))
+
+    def _look_again(self) -> None:
+        """Ask what the store says of what was sent."""
+        self._found()
+        for name, one in self._same.items():
+            if not one.there and name in self._objects:
+                self._same[name] = Same(self._objects[name], one.content, one.here)
+        write_same(self.local, self.address, self._same)
+
+
+def _loose(there: Sequence[str], files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Files without a receipt, with the content that the manifest names."""
+    for name in there:
+        if files[name]:
+            yield name, files[name]
+
 
 _SECONDS_BETWEEN = 5.0
+
+
 _TRIES = 3
+
+
 _STOP = signal.SIGUSR1
 """The signal by which a lost lease ends the work; nothing sends it from outside."""
 
@@ -65,7 +460,7 @@ def in_step(
     remote, begins = _opened(address, writes=outputs is None), outputs is None if begins is None else begins
     with as_one_line(address):
         remote.must_be_ours(begins=begins)
-        held = lease.Lease(remote.system, remote.place_for(lease.NAME), address, lease.EXPIRY_SECONDS)
+        held = lock.Lease(remote.system, remote.place_for(lock.LEASE), address, lock.EXPIRY_SECONDS)
         held.take(note)
     sender = _Sender(remote, held, outputs)
     try:
@@ -135,7 +530,7 @@ def _stoppable() -> Generator[None]:
 class _Sender(threading.Thread):
     """Sends what is finished and renews the lease while the work goes on."""
 
-    def __init__(self, remote: Remote, held: lease.Lease, outputs: Sequence[str] | None) -> None:
+    def __init__(self, remote: Remote, held: lock.Lease, outputs: Sequence[str] | None) -> None:
         super().__init__(daemon=True, name="sending")
         self._remote, self._held, self._outputs = remote, held, outputs
         self._over = threading.Event()

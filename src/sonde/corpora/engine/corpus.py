@@ -10,13 +10,13 @@ from datetime import UTC, date, datetime
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Protocol, runtime_checkable
 
-from sonde.base.checked import Help, check_fields
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import OMITTED_AT_DEFAULT, fingerprint
-from sonde.base.values import Count, OneOf, Whole
+from sonde.base.option_types import Count, OneOf, Whole
+from sonde.base.validation import Help, check_fields
 from sonde.languages import LANGUAGES
 from sonde.languages.engine.transforms import TRANSFORMS
-from sonde.results.verdict import ENOUGH_CLUSTERS
+from sonde.stats.verdict import ENOUGH_CLUSTERS
 
 
 def check_day(what: str, text: str) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sonde.base.checked import check_fields, from_table
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
-from sonde.base.values import Whole
+from sonde.base.option_types import Whole
+from sonde.base.validation import check_fields, from_table
 from sonde.corpora.engine.candidates import CandidateItem
 from sonde.corpora.engine.corpus import ItemSet, Selection
 from sonde.version import __version__

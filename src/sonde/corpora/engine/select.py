@@ -33,7 +33,7 @@ from sonde.corpora.engine.staging import SPLITS, Candidate
 from sonde.languages import LANGUAGES, Function
 from sonde.languages.engine.transforms import DOCSTRINGS, MISLEAD, ChangedText, Transforms
 from sonde.languages.engine.treesitter import TreeSitterLanguage
-from sonde.results.verdict import ENOUGH_CLUSTERS
+from sonde.stats.verdict import ENOUGH_CLUSTERS
 
 BEFORE, AFTER = "before", "after"
 

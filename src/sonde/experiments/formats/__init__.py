@@ -1,10 +1,52 @@
 """File formats of ``sonde label``: ours and those of the published data sets."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
 from sonde.base.registry import Registry
-from sonde.experiments.formats._form import FileFormat, Labelled
+from sonde.corpora import Item
+from sonde.tasks import Task
+
+__all__ = ["FORMATS", "FileFormat", "Labelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """An input with the rows of its labels.
+
+    Attributes:
+        item: What is labelled: an item of the corpus, or what a task derived from one.
+        rows: Its label rows, ``start, end, label, value`` and what the task adds.
+        split: ``"train"``, ``"valid"`` or ``"test"`` in a data set; empty for raw labels.
+    """
+
+    item: Item
+    rows: tuple[Mapping[str, Any], ...]
+    split: str = ""
+
+
+@runtime_checkable
+class FileFormat(Protocol):
+    """A file format."""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Tasks whose labels it can hold; empty for any."""
+        ...
+
+    @property
+    def whole(self) -> bool:
+        """Whether it holds all labels of an item together: items are chosen then, and no class balanced."""
+        ...
+
+    def write(self, task: Task, entries: Sequence[Labelled]) -> str:
+        """The whole content of the file, in the order of the entries."""
+        ...
+
 
 FORMATS: Registry[FileFormat] = Registry(
     "sonde.experiments.formats", "label format", "form", protocols=(FileFormat,)
 )
-
-__all__ = ["FORMATS", "FileFormat", "Labelled"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sonde.base.fingerprint import fingerprint
-from sonde.experiments.formats._form import Labelled
+from sonde.experiments.formats import Labelled
 from sonde.tasks import Task
 
 _PLACES = ("start", "end", "label", "value")

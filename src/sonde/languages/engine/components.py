@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from sonde.base.errors import UsageError
-from sonde.base.outside import offered
+from sonde.base.plugins import offered
 from sonde.base.registry import Registry
 from sonde.languages.engine.grammar import has_grammar
 

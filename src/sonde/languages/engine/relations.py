@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from sonde.base.errors import UnknownNameError, UsageError
-from sonde.base.outside import check_published
+from sonde.base.plugins import check_published
 from sonde.languages.engine.components import ADDED, facet_of, has_facet
 from sonde.languages.engine.tokens import Leaf
 from sonde.languages.engine.treesitter import TreeSitterLanguage

@@ -155,6 +155,7 @@ class Kept(Generic[V]):
 
     def __call__(self, text: str) -> V:
         """Return what was made of a text, made now if it is not kept."""
+        """Return what was made of a text, made now if it is not kept."""
         found = self._answers.get(text)
         if found is not None:
             return found

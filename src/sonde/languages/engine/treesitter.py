@@ -18,7 +18,7 @@ from typing import Any
 
 import tree_sitter
 
-from sonde.base.outside import public_stem
+from sonde.base.plugins import public_stem
 from sonde.languages.engine.grammar import (
     Grammar,
     Match,

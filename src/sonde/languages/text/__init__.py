@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sonde.base.outside import public_stem
+from sonde.base.plugins import public_stem
 from sonde.languages.engine.grammar import read_table
 from sonde.languages.engine.tree import TOKEN_KINDS, Call, CodeTokens, Construct, Definition, Function, Tree
 

@@ -22,7 +22,7 @@ from sonde.lenses.attention.observe import TOO_LONG
 from sonde.lenses.attention.options import AttentionOptions
 from sonde.lenses.engine.lens import Captured, LensSettings
 from sonde.results import Score, share_rows
-from sonde.results.columns import Columns, schema_of
+from sonde.results.schema import Columns, schema_of
 from sonde.tasks.syntax.syntax_relations import task
 
 SUFFIX = "-snippet"

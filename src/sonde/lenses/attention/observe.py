@@ -21,7 +21,7 @@ from sonde.lenses.attention.baselines import NEVER, blind_ranks, clamped
 from sonde.lenses.attention.edges import FACET, Edges, given_split, read_item
 from sonde.lenses.attention.options import METRICS, rules_of
 from sonde.lenses.engine.lens import Captured, LensSettings
-from sonde.results.columns import Columns, schema_of
+from sonde.results.schema import Columns, schema_of
 
 TOO_LONG = "longer than the context"
 

@@ -13,9 +13,8 @@ from jaxtyping import Float, Int
 from sonde.lenses.attention.head_selection import TOP, Key, Predicted, RelationEdges, cluster_names
 from sonde.lenses.attention.options import METRICS
 from sonde.results import Mean, Score, cells, mean_rows, means, statistic_rows
-from sonde.results.clusters import added_up
-from sonde.results.dimensions import Dimensions
-from sonde.results.estimate import Statistic
+from sonde.results.schema import Dimensions
+from sonde.stats.estimate import Statistic, added_up
 
 NEAR = 10
 """Relations are near where the mean offset is below this, else far (section 2)."""

@@ -18,7 +18,7 @@ from sonde.lenses.causal.interventions import CONTROL, FittedChange, Rows
 from sonde.lenses.engine.lens import Scoring
 from sonde.lenses.engine.observations import subwords_of
 from sonde.results import Mean, Score, means
-from sonde.results.dimensions import SELECTION
+from sonde.results.schema import SELECTION
 
 BEST = (SELECTION, "best")
 """Dimension of numbers of what was chosen on validation."""

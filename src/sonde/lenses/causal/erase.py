@@ -64,9 +64,9 @@ from sonde.lenses.causal.verdicts import NOTICEABLE, surely_above
 from sonde.lenses.engine.lens import Captured, LensSettings, Scoring
 from sonde.lenses.engine.observations import subwords_of
 from sonde.results import left_out, mean_rows, trained_rows
-from sonde.results.dimensions import SELECTION
+from sonde.results.schema import SELECTION
 from sonde.results.scores import Score
-from sonde.results.verdict import ENOUGH_SEEDS
+from sonde.stats.verdict import ENOUGH_SEEDS
 from sonde.training.probes.controls import control_labels
 from sonde.training.probes.splits import Parts, grouped_folds
 

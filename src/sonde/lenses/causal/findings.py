@@ -28,23 +28,25 @@ from sonde.lenses.causal.verdicts import (
     p_of,
     weakest,
 )
-from sonde.results.detectable import detectable_apart, detectable_of, level_asked
-from sonde.results.dimensions import REASON, dimension, dimensions_are, dimensions_named
-from sonde.results.extremes import list_layers, split_at
-from sonde.results.formats import join_names, number, with_interval
-from sonde.results.intervals import LEVEL
+from sonde.results.schema import REASON, dimension, dimensions_are, dimensions_named
 from sonde.results.scores import LEFT_OUT
-from sonde.results.verdict import why_no_verdict
-from sonde.results.words import (
+from sonde.results.text_format import (
     NO_DIFFERENCE,
     TOO_LITTLE,
     digits_of,
     figures,
     in_brackets,
+    join_names,
     nothing_found,
+    number,
     standing,
+    with_interval,
     would_be_found,
 )
+from sonde.stats.extremes import list_layers, split_at
+from sonde.stats.intervals import LEVEL
+from sonde.stats.power import detectable_apart, detectable_of, level_asked
+from sonde.stats.verdict import why_no_verdict
 
 ERASE, ABLATE = "erase", "ablate"
 

@@ -21,7 +21,7 @@ from sonde.corpora import Item, split
 from sonde.lenses.causal.options import read_options
 from sonde.lenses.engine.lens import HANDED_KEY, LensSettings, Scoring
 from sonde.lenses.engine.observations import pack, unpack
-from sonde.results.columns import Columns, scan_files, schema_of
+from sonde.results.schema import Columns, scan_files, schema_of
 from sonde.training.erasure import Eraser
 
 FRACTIONS = (0.5, 0.15, 0.35)

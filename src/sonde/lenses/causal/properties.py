@@ -14,7 +14,7 @@ from jaxtyping import Int
 from sonde.base.fingerprint import unit_hash
 from sonde.lenses.causal.interventions import states_of
 from sonde.lenses.engine.lens import Scoring
-from sonde.results.clusters import kish
+from sonde.stats.estimate import kish
 from sonde.tasks.engine.task import TASKS
 
 SAMPLED = 12

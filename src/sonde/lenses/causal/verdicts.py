@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from sonde.results.intervals import LEVEL
-from sonde.results.verdict import why_no_verdict
+from sonde.stats.intervals import LEVEL
+from sonde.stats.verdict import why_no_verdict
 
 Row = Mapping[str, Any]
 

@@ -29,9 +29,9 @@ from sonde.lenses.cloze.ranks import (
     ranked_answers,
 )
 from sonde.results import Mean, Score, mean_differences, means
-from sonde.results.columns import scan_files
-from sonde.results.intervals import Kind
-from sonde.store.rundir import RunDirectory, slug
+from sonde.results.schema import scan_files
+from sonde.stats.intervals import Kind
+from sonde.store.run_folder import RunDirectory, slug
 from sonde.tasks.engine.cloze_options import GIVEN, TASK
 from sonde.tasks.engine.cloze_statements import MEMBER
 

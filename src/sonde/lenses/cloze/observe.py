@@ -17,7 +17,7 @@ from sonde.base.errors import CaptureError
 from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
 from sonde.corpora import Item
 from sonde.lenses.engine.lens import Captured
-from sonde.results.columns import Columns, schema_of
+from sonde.results.schema import Columns, schema_of
 from sonde.tasks.engine.cloze_queries import prompt_id
 from sonde.tasks.engine.cloze_statements import statement_item
 

@@ -16,8 +16,8 @@ from sonde.lenses.cloze.observe import CAUSAL, PLL, candidate_ids
 from sonde.lenses.cloze.ranks import KS, PUBLISHED_MODES, RANDOM_WEIGHTS, at_k, by_library, by_template, hit
 from sonde.lenses.engine.lens import Scoring
 from sonde.results import Mean, Score, cells, mean_differences, statistic_rows
-from sonde.results.grouped import By
-from sonde.results.intervals import Kind
+from sonde.results.group_means import By
+from sonde.stats.intervals import Kind
 from sonde.tasks.engine.cloze_margins import PAIRS
 from sonde.tasks.engine.cloze_queries import IMPORTS
 

@@ -21,7 +21,7 @@ from sonde.lenses.cloze.observe import ANSWER, ONE, candidate_ids
 from sonde.lenses.engine.lens import Scoring
 from sonde.models import load_tokenizer, manifest, spec_of, tokenizer_stamps
 from sonde.results import Mean, Score, means
-from sonde.results.columns import scan_files
+from sonde.results.schema import scan_files
 from sonde.tasks.engine.cloze_queries import path_number
 from sonde.tasks.engine.cloze_statements import place
 

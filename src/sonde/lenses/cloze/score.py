@@ -10,8 +10,8 @@ from typing import Annotated
 import polars as pl
 
 from sonde.base.files import write_atomic
+from sonde.base.option_types import Count, OneOf
 from sonde.base.options import option
-from sonde.base.values import Count, OneOf
 from sonde.corpora.sources.codexglue import predictions
 from sonde.lenses.cloze.libraries import by_release, by_use
 from sonde.lenses.cloze.observe import ANSWER, CUT, ONE, RESPELLED, SEVERAL, candidate_ids
@@ -49,12 +49,10 @@ from sonde.lenses.cloze.ranks import (
 )
 from sonde.lenses.engine.lens import Scoring
 from sonde.results import Mean, Score, means
-from sonde.results.columns import scan_files
-from sonde.results.dimensions import dimension, dimensions_named
-from sonde.results.formats import PERCENT, Interval, Row
+from sonde.results.schema import dimension, dimensions_named, scan_files
 from sonde.results.tables import Column, Table, rests_on
-from sonde.results.words import figures
-from sonde.store.rundir import RunDirectory, slug
+from sonde.results.text_format import PERCENT, Interval, Row, figures
+from sonde.store.run_folder import RunDirectory, slug
 from sonde.tasks.engine.cloze_options import ANSWERS, GIVEN, TASK, StatementOptions
 
 BOTH, UNIFIED = "both", "unified"

@@ -14,18 +14,18 @@ import polars as pl
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from sonde.base.option_types import Count, Whole
 from sonde.base.options import Option, Options, option
-from sonde.base.outside import check_published, offered, published
-from sonde.base.values import Count, Whole
+from sonde.base.plugins import check_published, offered, published
 from sonde.capture.requests import ItemCapture, Pass, Prepared
+from sonde.comparison.pairing import Compared
 from sonde.corpora import Item
 from sonde.lenses.engine.observations import Batches
 from sonde.models import Capabilities, ModelSpec
 from sonde.models.engine.external import BASE_URL, KEY, ServerSettings
 from sonde.models.engine.model_names import PREFIX
-from sonde.results.pairing import Compared
 from sonde.results.scores import Score
-from sonde.store.rundir import RunDirectory
+from sonde.store.run_folder import RunDirectory
 
 HANDED, HANDED_KEY = "handed", "handed_key"
 """What `LensSettings.found` calls the table that a stage handed on, and its fingerprint."""
@@ -113,7 +113,7 @@ class Scoring:
         root: The folder of the run, by its full path; empty where nothing is read from one.
         device: Where the model ran.
         model: How it is loaded, for what is fitted through its head; None where it is not at hand.
-        answers: Takes tables in the columns `sonde.results.answers.ANSWERS` of what was answered to single
+        answers: Takes tables in the columns `sonde.results.schema.ANSWERS` of what was answered to single
             examples, which are written beside the scores.
         handed: Takes tables of one schema that the next stage of the lens is to have, see
             `LensSettings.handed`: what was fitted and is too large for `ReadingLens.follow_up`.

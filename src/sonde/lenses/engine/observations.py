@@ -15,7 +15,7 @@ from sonde.alignment.spans import Alignment, Subwords
 from sonde.base.errors import CaptureError, not_finite
 from sonde.capture.requests import ItemCapture, ScoredSubwords
 from sonde.executors import EXECUTORS
-from sonde.results.streaming import Accumulator
+from sonde.results.group_means import Accumulator
 
 _TOP_EXPONENT = 14  # the largest number of a layer lies in [2^13, 2^14), well inside half precision
 

@@ -12,7 +12,7 @@ from sonde.base.files import write_atomic
 from sonde.lenses.finetune.data import EXAMPLE, TEST
 from sonde.results import mean_rows
 from sonde.results.scores import Score
-from sonde.results.words import figures
+from sonde.results.text_format import figures
 
 if TYPE_CHECKING:
     from sonde.training.finetune.data import Data

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from sonde.results import Mean
-from sonde.results.formats import counted
+from sonde.results.text_format import counted
 from sonde.training.finetune.recipe import KEEP
 
 AT_END, AT_EDGE = "best_at_end", "rate_at_edge"

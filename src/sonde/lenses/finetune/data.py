@@ -19,7 +19,7 @@ from sonde.corpora import Item
 from sonde.languages.engine.text import alike
 from sonde.lenses.finetune.bias import bias_predictions
 from sonde.lenses.finetune.options import BAG, POINTER_TASKS
-from sonde.results.columns import Columns, schema_of
+from sonde.results.schema import Columns, schema_of
 from sonde.tasks import Dataset
 from sonde.tasks.engine.bugs import pointers
 from sonde.tasks.engine.surface import surface_predictions

@@ -14,11 +14,11 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.fingerprint import unit_hash
+from sonde.base.option_types import Count, OneOf, PositiveShare, Share, Whole
 from sonde.base.options import Option, Options, guessed, option
-from sonde.base.values import Count, OneOf, PositiveShare, Share, Whole
 from sonde.corpora import Intake, NearDuplicateIndex, duplicate_tokens, read_items
 from sonde.lenses.engine.lens import LensSettings, Method, Seam, paper_options
-from sonde.results.dimensions import Dimensions
+from sonde.results.schema import Dimensions
 from sonde.training.baselines.recipe import BASELINES, LSTM_POINTER, SUBWORDS, TRANSFORMER, WORD2VEC, Sizes
 from sonde.training.finetune.recipe import CUTS, DROP, HEADS, HELD, KEEP, WEIGHTS, FineTuning
 from sonde.training.precision import PRECISIONS

@@ -30,9 +30,9 @@ from sonde.lenses.finetune.caveats import (
 from sonde.lenses.finetune.data import EPOCH, EXAMPLE, EXTERNAL, TEST, TESTED
 from sonde.lenses.finetune.options import BAG, PRETRAINED, SCRATCH, FinetuneOptions, applies, variants, within
 from sonde.results import Score, left_out, mean_rows, means, trained_rows
-from sonde.results.dimensions import REASON, dimension, in_words
+from sonde.results.schema import REASON, dimension, in_words
 from sonde.results.scores import LEFT_OUT
-from sonde.results.words import figures, standing
+from sonde.results.text_format import figures, standing
 
 ACCURACY = "accuracy"
 

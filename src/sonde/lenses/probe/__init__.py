@@ -16,20 +16,19 @@ import polars as pl
 
 from sonde.base.fingerprint import derive_seed
 from sonde.capture.requests import Pass, Prepared
+from sonde.comparison.pairing import Compared
 from sonde.corpora import Item
 from sonde.lenses.engine.lens import Captured, Control, LensDefaults, LensSettings, Scoring
 from sonde.lenses.probe.data import isolated_items, observe_items, requests
 from sonde.lenses.probe.fit import BEST
 from sonde.lenses.probe.options import CONTROL_SEEDS, LENS, ProbeOptions, read_options, trained_on
 from sonde.models import Capabilities
-from sonde.results.dimensions import REASON, dimension, dimensions_are
-from sonde.results.formats import counted, number
+from sonde.results.headlines import cues_by_key, describe_cues
 from sonde.results.layers import LayerAccount, account_layers
-from sonde.results.local_cues import cues_by_key, describe_cues
-from sonde.results.pairing import Compared
+from sonde.results.schema import REASON, dimension, dimensions_are
 from sonde.results.scores import LEFT_OUT, Score
-from sonde.results.verdict import verdict_allowed
-from sonde.results.words import figures, standing
+from sonde.results.text_format import counted, figures, number, standing
+from sonde.stats.verdict import verdict_allowed
 
 NEEDS = ("encoder", "decoder", "encoder-decoder", "vectors")
 

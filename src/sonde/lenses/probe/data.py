@@ -17,7 +17,7 @@ from sonde.lenses.engine.lens import Captured, LensSettings
 from sonde.lenses.engine.observations import pack, subwords_of, unpack
 from sonde.lenses.probe.examples import IS_WHOLE, Examples, States
 from sonde.lenses.probe.options import Probing, read_options
-from sonde.results.columns import Columns, schema_of
+from sonde.results.schema import Columns, schema_of
 
 STATES_COLUMNS: Columns = {
     "item_id": (pl.String, "the input"),

@@ -11,7 +11,7 @@ from jaxtyping import Int
 
 from sonde.lenses.probe.examples import Examples, Fitted, States
 from sonde.lenses.probe.options import Probing
-from sonde.results.dimensions import SELECTION
+from sonde.results.schema import SELECTION
 from sonde.training.probes.splits import Parts, check_folds, check_states
 
 if TYPE_CHECKING:

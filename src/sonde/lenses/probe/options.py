@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Ge, Le
 from pydantic import PrivateAttr
 
+from sonde.base.option_types import AnyDevice, Count, OneOf, Positive, Share
 from sonde.base.options import Option, Options, option
-from sonde.base.values import AnyDevice, Count, OneOf, Positive, Share
 from sonde.lenses.engine.lens import LensSettings, Seam
 from sonde.training.probes.splits import MIN_FOLDS
 

@@ -32,11 +32,10 @@ from sonde.results import (
     spearman_rows,
     trained_rows,
 )
-from sonde.results.answers import ANSWERS
-from sonde.results.dimensions import Dimensions
+from sonde.results.headlines import LOCAL_CUES
 from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
-from sonde.results.local_cues import LOCAL_CUES
-from sonde.results.metrics import ranks
+from sonde.results.schema import ANSWERS, Dimensions
+from sonde.stats.metrics import ranks
 from sonde.training.probes.splits import Parts
 
 if TYPE_CHECKING:

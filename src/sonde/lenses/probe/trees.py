@@ -21,8 +21,8 @@ from sonde.lenses.probe.data import SPAN, looked_at
 from sonde.lenses.probe.fit import BEST
 from sonde.lenses.probe.options import Probing
 from sonde.results import Score, left_out, mean_rows, trained_rows
-from sonde.results.intervals import Kind
-from sonde.results.verdict import ENOUGH_SEEDS
+from sonde.stats.intervals import Kind
+from sonde.stats.verdict import ENOUGH_SEEDS
 
 if TYPE_CHECKING:
     from sonde.training.probes.trees import Trees, TreeText

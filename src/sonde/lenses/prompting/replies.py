@@ -13,12 +13,12 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import StoreError
+from sonde.base.option_types import Count
 from sonde.base.options import option
-from sonde.base.values import Count
 from sonde.languages import spelled
 from sonde.lenses.engine.lens import ServerOptions
 from sonde.models.engine.external import Reply
-from sonde.results.columns import Columns, schema_of
+from sonde.results.schema import Columns, schema_of
 from sonde.tasks.engine.cloze_options import PromptOptions
 
 MASK = "<mask>"

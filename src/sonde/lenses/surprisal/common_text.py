@@ -26,8 +26,8 @@ from sonde.languages.engine.text import blank, encode
 from sonde.lenses.surprisal.origin import Summary, by_origin
 from sonde.lenses.surprisal.sums import BITS, CALL_KEYS, KEYS, ratio
 from sonde.results import Score, means
-from sonde.results.observations import SHARED_TOKENS
-from sonde.results.streaming import Accumulator, whole
+from sonde.results.group_means import Accumulator, whole
+from sonde.results.schema import SHARED_TOKENS
 
 SHARED = ("text", "shared")
 """Dimension of the scores of shared characters."""

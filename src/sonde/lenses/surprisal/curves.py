@@ -13,9 +13,9 @@ from scipy import sparse
 from sonde.base.fingerprint import derive_seed
 from sonde.lenses.surprisal.sums import ratio
 from sonde.results import Score, cells, means, statistic_rows
-from sonde.results.estimate import Statistic
-from sonde.results.intervals import Kind
-from sonde.results.metrics import equal_mass_bins, expected_calibration_error, spearman
+from sonde.stats.estimate import Statistic
+from sonde.stats.intervals import Kind
+from sonde.stats.metrics import equal_mass_bins, expected_calibration_error, spearman
 
 _CURVES = (ratio("accuracy", "top1", "n", "proportion"), ratio("confidence", "confidence", "n", "unit"))
 """What is averaged in each bin of confidence."""

@@ -15,9 +15,8 @@ import polars as pl
 
 from sonde.lenses.surprisal.sums import BITS
 from sonde.results import Mean, Score, means
-from sonde.results.matched import MATCHED, in_matched_cells, matched_cells
-from sonde.results.memory import AFTER, BEFORE, CHANGE, PERIOD
-from sonde.results.streaming import whole
+from sonde.results.group_means import MATCHED, in_matched_cells, matched_cells, whole
+from sonde.results.headlines import AFTER, BEFORE, CHANGE, PERIOD
 
 RANDOM_WEIGHTS = "random_weights"
 

@@ -15,7 +15,7 @@ from sonde.lenses.surprisal.observe import FIRST_UNSCORED, PADS, active
 from sonde.lenses.surprisal.options import CAUSAL, SurprisalOptions
 from sonde.lenses.surprisal.origin import Summary, by_origin
 from sonde.lenses.surprisal.sums import Sums, by_slice, overall
-from sonde.results.observations import FILE_COLUMNS, OBSERVATIONS_SCHEMA
+from sonde.results.schema import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score
 
 BEHIND, CHANGE = ("before", "file"), ("before", "file-none")

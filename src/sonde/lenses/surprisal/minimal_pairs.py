@@ -25,7 +25,7 @@ from sonde.lenses.engine.observations import word_by_word
 from sonde.lenses.surprisal.observe import Laid, Pieces, constructs, touched
 from sonde.lenses.surprisal.options import ALONE, CAUSAL, INFILL, PLL, SurprisalOptions
 from sonde.results import Mean, Score, means
-from sonde.results.columns import Columns, schema_of
+from sonde.results.schema import Columns, schema_of
 from sonde.tasks.engine.pairs import paired
 from sonde.tasks.engine.task import TASKS
 

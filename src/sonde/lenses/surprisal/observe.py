@@ -20,7 +20,7 @@ from sonde.capture.requests import Prepared, ScoredSubwords
 from sonde.languages import LANGUAGES, Tree
 from sonde.languages.engine.text import blank
 from sonde.lenses.engine.lens import LensSettings, Seam, quirk_lines_of, quirks_on
-from sonde.results.observations import FILE_COLUMNS, OBSERVATIONS_SCHEMA
+from sonde.results.schema import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 from sonde.base.errors import UsageError
+from sonde.base.option_types import Count, OneOf
 from sonde.base.options import Option, option
-from sonde.base.values import Count, OneOf
 from sonde.capture.requests import Start
 from sonde.corpora import Item
 from sonde.lenses.engine.lens import LensSettings, ServerOptions, quirks_on

@@ -20,11 +20,9 @@ from sonde.capture.requests import ItemCapture, Prepared
 from sonde.lenses.engine.lens import Seam
 from sonde.lenses.surprisal.observe import LENS, alternatives
 from sonde.results import Mean, Score, cells, mean_differences, means, statistic_rows
-from sonde.results.clusters import kish
-from sonde.results.dimensions import Dimensions
-from sonde.results.estimate import Statistic
-from sonde.results.intervals import Kind
-from sonde.results.observations import FILE_COLUMNS, OBSERVATIONS_SCHEMA
+from sonde.results.schema import FILE_COLUMNS, OBSERVATIONS_SCHEMA, Dimensions
+from sonde.stats.estimate import Statistic, kish
+from sonde.stats.intervals import Kind
 
 COUNT = "count"
 

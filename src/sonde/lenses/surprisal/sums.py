@@ -22,9 +22,9 @@ from sonde.lenses.engine.lens import Seam
 from sonde.lenses.engine.observations import Batches, SumsJob
 from sonde.lenses.surprisal.observe import LENS
 from sonde.results import Mean, Score, means
-from sonde.results.intervals import DIFFERENCE_OF, Kind
-from sonde.results.observations import FIRST
-from sonde.results.streaming import Accumulator, whole, whole_items
+from sonde.results.group_means import Accumulator, whole, whole_items
+from sonde.results.schema import FIRST
+from sonde.stats.intervals import DIFFERENCE_OF, Kind
 
 LOGIT_STEPS = 20
 """Fine bins of confidence a unit of log-odds; equal-mass bins are made of them."""

@@ -20,6 +20,7 @@ _ABSENT = ("RepositoryNotFoundError", "GatedRepoError", "RevisionNotFoundError")
 
 def fetch(auto_class: Any, spec: ModelSpec, **more: Any) -> Any:
     """Call ``from_pretrained`` of a transformers class for a model; a failure is told in one line."""
+    """Call ``from_pretrained`` of a transformers class for a model; a failure is told in one line."""
     place = locate(spec)
     try:
         with quiet():

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from sonde.base.errors import CaptureError, InputError, UsageError, not_finite
 from sonde.base.files import expand_home
 from sonde.base.fingerprint import fingerprint
-from sonde.base.outside import content_hash, module_of, module_offered, offered, source_of
+from sonde.base.plugins import content_hash, module_of, module_offered, offered, source_of
 from sonde.models.engine.family import Capabilities, ModelSpec
 from sonde.models.engine.model_names import PREFIX
 

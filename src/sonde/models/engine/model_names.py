@@ -15,7 +15,7 @@ from jaxtyping import UInt64
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.files import expand_home
 from sonde.models.engine.family import ModelSpec
-from sonde.results.columns import scan_files
+from sonde.results.schema import scan_files
 
 PREFIX = "openai:"
 """What stands before the name of a model that a server with OpenAI's protocol runs."""

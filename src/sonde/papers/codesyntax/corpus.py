@@ -12,7 +12,7 @@ from sonde.base.errors import InputError
 from sonde.corpora.engine.corpus import Given, Intake, SourceFile
 from sonde.corpora.engine.decode import is_usable
 from sonde.corpora.engine.tables import EntryError, Faults, json_list, named_file
-from sonde.experiments.formats._form import Labelled
+from sonde.experiments.formats import Labelled
 from sonde.languages import LANGUAGES, facet_of, has_facet
 from sonde.languages.engine.relations import Delimiters, Relations, Words
 from sonde.tasks import Task

@@ -15,7 +15,7 @@ from sonde.corpora import Item
 from sonde.corpora.engine.corpus import Given, Intake, SourceFile
 from sonde.corpora.engine.decode import is_usable, numbered_lines
 from sonde.corpora.engine.tables import EntryError, Faults, files_by_split, not_json
-from sonde.experiments.formats._form import Labelled
+from sonde.experiments.formats import Labelled
 from sonde.languages import LANGUAGES, facet_of
 from sonde.languages.engine.bug_sites import Bugs
 from sonde.languages.engine.program_tokens import (

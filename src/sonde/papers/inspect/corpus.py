@@ -11,7 +11,7 @@ from sonde.corpora import Item
 from sonde.corpora.engine.corpus import Given, Intake, SourceFile
 from sonde.corpora.engine.decode import is_usable, read_document
 from sonde.corpora.engine.tables import named_file
-from sonde.experiments.formats._form import Labelled
+from sonde.experiments.formats import Labelled
 from sonde.languages import facet_of
 from sonde.languages.engine.edits import Edits
 from sonde.tasks import Task

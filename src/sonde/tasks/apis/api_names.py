@@ -14,7 +14,7 @@ import polars as pl
 from sonde.corpora import SourceFile
 from sonde.languages import facet_of
 from sonde.languages.engine.imports import Imports, ImportsOf
-from sonde.results.columns import Columns, schema_of
+from sonde.results.schema import Columns, schema_of
 from sonde.tasks.engine.api_names import Name, NameUses, gather
 
 NAMES_COLUMNS: Columns = {

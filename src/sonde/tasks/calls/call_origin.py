@@ -13,7 +13,7 @@ import polars as pl
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES, Call
-from sonde.results.columns import Columns, schema_of
+from sonde.results.schema import Columns, schema_of
 from sonde.tasks.engine.task import LABEL_COLUMNS, ItemLabels, Repository, elsewhere, repository_of
 
 CALL_COLUMNS: Columns = {

@@ -22,7 +22,7 @@ from sonde.base.files import FileStamp, expand_home, file_stamps
 from sonde.base.fingerprint import derive_seed, fingerprint, unit_hash
 from sonde.languages import facet_of
 from sonde.languages.engine.imports import Imports, read_frames
-from sonde.results.columns import Columns, schema_of
+from sonde.results.schema import Columns, schema_of
 from sonde.tasks.engine.api_names import ALL, Name, NameUses
 from sonde.tasks.engine.cloze_statements import (
     ADVERSARIAL,

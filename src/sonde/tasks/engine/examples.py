@@ -11,7 +11,7 @@ import polars as pl
 
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Item
-from sonde.results.columns import Columns, schema_of
+from sonde.results.schema import Columns, schema_of
 
 EXAMPLE_COLUMNS: Columns = {
     "example_id": (pl.String, "hash of the task, its version and the labelled place"),

@@ -30,7 +30,7 @@ from sonde.languages import facet_of, has_facet
 from sonde.languages.engine.bug_sites import Bugs, Spot
 from sonde.languages.engine.data_flow import Flow, Variable
 from sonde.languages.engine.edits import Edits, TextPlace
-from sonde.results.columns import Columns, schema_of
+from sonde.results.schema import Columns, schema_of
 from sonde.tasks.engine.balance import SMALLEST
 from sonde.tasks.engine.bugs import BugTask, Choice
 from sonde.tasks.engine.dataset import PoolTransform

@@ -11,7 +11,7 @@ import polars as pl
 from sonde.corpora import Given, Item
 from sonde.languages import facet_of, has_facet
 from sonde.languages.engine.relations import AS_PUBLISHED, Delimiters, Edge, Relations, Words
-from sonde.results.columns import Columns, schema_of
+from sonde.results.schema import Columns, schema_of
 from sonde.tasks.engine.task import PAIR_COLUMNS
 
 TASK = "syntax_relations"

@@ -23,8 +23,8 @@ from sonde.corpora import Item, NearDuplicateIndex, duplicate_tokens
 from sonde.corpora.engine.parallel import ONE, ItemChunk, Spread
 from sonde.languages import LANGUAGES, corpora_of, facet_of, has_facet, parses
 from sonde.languages.engine.edits import Edits
-from sonde.results.clusters import kish
-from sonde.results.verdict import ENOUGH_CLUSTERS
+from sonde.stats.estimate import kish
+from sonde.stats.verdict import ENOUGH_CLUSTERS
 from sonde.tasks.engine.balance import (
     SHARES,
     SMALLEST,

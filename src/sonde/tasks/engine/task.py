@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 import polars as pl
 
 from sonde.base.errors import InputError
-from sonde.base.outside import check_published, published
+from sonde.base.plugins import check_published, published
 from sonde.base.registry import Registry
 from sonde.corpora import Item, SourceFile, content_key
 from sonde.corpora.engine.parallel import AHEAD, ONE, ItemChunk, Spread, together
 from sonde.languages import LANGUAGES, Definition, facet_of, has_facet
 from sonde.languages.engine.tagging import Tagging
-from sonde.results.columns import Columns, ColumnType, schema_of
+from sonde.results.schema import Columns, ColumnType, schema_of
 from sonde.tasks.engine.examples import Dataset
 
 GROUP = "sonde.tasks.published"

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from sonde.base.children import safe_children
+from sonde.base.child_process import safe_children
 
 _PATIENCE = timedelta(minutes=30)
 """How long a process waits for the others, as while one writes a checkpoint."""

@@ -20,8 +20,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from sonde.base.checked import Checked
-from sonde.base.values import OneOf
+from sonde.base.option_types import OneOf
+from sonde.base.validation import Checked
 from sonde.training.precision import in_bfloat16
 
 _QUINTIC = (3.4445, -4.7750, 2.0315)

@@ -27,7 +27,7 @@ from sonde.base.fingerprint import fingerprint, hash_text
 from sonde.corpora import Intake, SourceFile
 from sonde.languages import facet_of
 from sonde.languages.engine.program_tokens import ERROR, NEWLINE, Program
-from sonde.results.columns import scan_files
+from sonde.results.schema import scan_files
 from sonde.training.pretrain.blocks import DocumentLines, all_pairs
 from sonde.training.pretrain.checkpoints import storing
 from sonde.training.pretrain.documents import Document, choose_documents

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Lt
 
-from sonde.base.checked import Checked, from_table
 from sonde.base.errors import UsageError
+from sonde.base.option_types import Count, OneOf, Positive, PositiveShare, Whole
 from sonde.base.toml import read_toml
-from sonde.base.values import Count, OneOf, Positive, PositiveShare, Whole
+from sonde.base.validation import Checked, from_table
 from sonde.training.precision import PRECISIONS
 from sonde.training.pretrain.optimiser import OptimiserConfig
 

@@ -20,7 +20,7 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from sonde.base.terminal import quiet
-from sonde.results.columns import scan_files
+from sonde.results.schema import scan_files
 from sonde.training.pretrain.documents import near_copies
 from sonde.training.pretrain.evaluate import Compression, Figures, evaluate_encoder, sample_files
 from sonde.training.pretrain.export import write_card

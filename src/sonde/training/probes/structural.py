@@ -21,7 +21,7 @@ from torch import Tensor
 
 from sonde.base.errors import InputError
 from sonde.languages.engine.text import alike
-from sonde.results.metrics import spearman
+from sonde.stats.metrics import spearman
 
 EPOCHS = 40
 

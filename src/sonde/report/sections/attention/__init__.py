@@ -7,7 +7,7 @@ import polars as pl
 from sonde.report.controls import LensQuestion
 from sonde.report.section import JoinedNumber, PlainTitle
 from sonde.report.sections.attention._scores import AVERAGE, CONSTRUCTS, RELATION, tokens
-from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.schema import dimension, dimensions_named
 
 _CONTROLS = {
     "offset": "a fixed-distance rule",

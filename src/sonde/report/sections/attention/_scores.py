@@ -10,7 +10,7 @@ import polars as pl
 
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import LINK, LINKED, Findings, Rows, TokenLens
-from sonde.results.dimensions import dimensions_are
+from sonde.results.schema import dimensions_are
 from sonde.tasks.engine.task import TASKS
 
 LENS = "attention"

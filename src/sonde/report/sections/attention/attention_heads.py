@@ -12,8 +12,8 @@ from sonde.report.charts import specification, written
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.attention._scores import FOLLOWED, LENS, best_of, with_subject
-from sonde.results.formats import COUNT, PERCENT, counted
 from sonde.results.tables import Column, Table
+from sonde.results.text_format import COUNT, PERCENT, counted
 
 _LABELLED_HEADS = 6
 """Heads of a layer beyond which names do not fit into the cells."""

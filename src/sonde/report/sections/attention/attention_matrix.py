@@ -11,8 +11,8 @@ from sonde.report.charts import specification, written
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.attention._scores import BY_HEAD, LENS, best_of, head_name, with_subject
-from sonde.results.formats import COUNT, PERCENT, count, counted
 from sonde.results.tables import Column, Table
+from sonde.results.text_format import COUNT, PERCENT, count, counted
 
 _MOST_HEADS = 192
 """More heads than this are no picture that anyone reads."""

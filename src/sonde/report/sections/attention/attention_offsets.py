@@ -12,10 +12,9 @@ from sonde.report.charts import by_kind, specification
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.attention._scores import DISTANCE, LENS, MODEL, RELATION, hits
-from sonde.results.dimensions import dimension
-from sonde.results.formats import with_interval
+from sonde.results.schema import dimension
 from sonde.results.tables import LANGUAGE, Column, Table, scored
-from sonde.results.words import standing
+from sonde.results.text_format import standing, with_interval
 
 
 class AttentionOffsets:

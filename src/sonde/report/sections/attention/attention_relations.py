@@ -13,10 +13,16 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.attention._scores import HITS, LENS, MODEL, RELATION, gains, hits
 from sonde.report.text import mark
-from sonde.results.formats import PERCENT, PERCENT_WITH_INTERVAL, join_names, with_interval
 from sonde.results.tables import Column, Table, sized
-from sonde.results.verdict import verdict_allowed, why_no_verdict
-from sonde.results.words import TOO_LITTLE, nothing_found_in
+from sonde.results.text_format import (
+    PERCENT,
+    PERCENT_WITH_INTERVAL,
+    TOO_LITTLE,
+    join_names,
+    nothing_found_in,
+    with_interval,
+)
+from sonde.stats.verdict import verdict_allowed, why_no_verdict
 
 _CHARTED = "first_hit"
 

@@ -11,8 +11,8 @@ from sonde.report.charts import arcs, heat_map
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Drawing, Figure
 from sonde.report.sections.attention._scores import LENS, SNIPPET
-from sonde.results.formats import count
 from sonde.results.tables import Column, Table
+from sonde.results.text_format import count
 
 _STAGE = f"{LENS}.1"
 

@@ -26,10 +26,9 @@ from sonde.report.sections.attention._scores import (
     with_subject,
 )
 from sonde.report.text import mark
-from sonde.results.dimensions import dimension
-from sonde.results.formats import PERCENT, Interval, count, with_interval
+from sonde.results.schema import dimension
 from sonde.results.tables import Column, Table, sized
-from sonde.results.words import standing_of_difference
+from sonde.results.text_format import PERCENT, Interval, count, standing_of_difference, with_interval
 
 
 class AttentionSummary:

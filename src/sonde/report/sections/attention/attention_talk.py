@@ -12,7 +12,7 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.attention._scores import LENS, MODEL, RELATION, gains, hits
 from sonde.report.text import mark
-from sonde.results.verdict import verdict_allowed
+from sonde.stats.verdict import verdict_allowed
 
 _FEW = 6
 

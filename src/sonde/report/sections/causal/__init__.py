@@ -7,7 +7,7 @@ import polars as pl
 from sonde.lenses.causal.verdicts import CONTROLS
 from sonde.report.controls import LensQuestion
 from sonde.report.section import PlainTitle
-from sonde.results.dimensions import dimensions_are
+from sonde.results.schema import dimensions_are
 
 title = PlainTitle(
     name="Interventions",

@@ -19,9 +19,8 @@ from sonde.lenses.causal.findings import (
 from sonde.report.charts import differences
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.results.formats import COUNT
 from sonde.results.tables import Column, Table, scored
-from sonde.results.words import TOO_LITTLE, nothing_found_in, standing_of_difference
+from sonde.results.text_format import COUNT, TOO_LITTLE, nothing_found_in, standing_of_difference
 
 LENS = "causal"
 

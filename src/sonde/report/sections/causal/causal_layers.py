@@ -12,9 +12,9 @@ from sonde.lenses.causal.findings import layers_sentence
 from sonde.report.charts import by_kind, specification, written
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.results.dimensions import dimension, dimensions_named
-from sonde.results.formats import number, with_interval
+from sonde.results.schema import dimension, dimensions_named
 from sonde.results.tables import MODEL, Column, Table, scored
+from sonde.results.text_format import number, with_interval
 
 LENS = "causal"
 

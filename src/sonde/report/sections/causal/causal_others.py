@@ -13,11 +13,10 @@ from sonde.report.charts import differences
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.text import no_verdict
-from sonde.results.dimensions import dimension, dimensions_named
-from sonde.results.formats import COUNT, with_interval
+from sonde.results.schema import dimension, dimensions_named
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
-from sonde.results.verdict import why_no_verdict
-from sonde.results.words import TOO_LITTLE, nothing_found_in
+from sonde.results.text_format import COUNT, TOO_LITTLE, nothing_found_in, with_interval
+from sonde.stats.verdict import why_no_verdict
 
 LENS = "causal"
 

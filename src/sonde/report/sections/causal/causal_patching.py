@@ -12,10 +12,9 @@ from sonde.lenses.causal.findings import patching_sentence
 from sonde.report.charts import specification, written
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
-from sonde.results.formats import counted, number, with_interval
+from sonde.results.schema import dimension, dimensions_are, dimensions_named
 from sonde.results.tables import MODEL, Column, Table, scored
-from sonde.results.words import standing
+from sonde.results.text_format import counted, number, standing, with_interval
 
 LENS = "causal"
 

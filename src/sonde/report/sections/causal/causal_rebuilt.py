@@ -11,9 +11,8 @@ from sonde.lenses.causal.findings import NAMES, rebuilt_of
 from sonde.report.charts import specification, written
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.results.formats import COUNT, number, with_interval
 from sonde.results.tables import Column, Table, scored
-from sonde.results.words import standing
+from sonde.results.text_format import COUNT, number, standing, with_interval
 
 LENS = "causal"
 

@@ -14,11 +14,10 @@ from sonde.report.charts import specification
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.text import no_verdict
-from sonde.results.dimensions import REASON, dimension, dimensions_are
-from sonde.results.formats import COUNT, PValue, with_interval
+from sonde.results.schema import REASON, dimension, dimensions_are
 from sonde.results.scores import LEFT_OUT
 from sonde.results.tables import Column, Table, estimate
-from sonde.results.words import NO_DIFFERENCE, TOO_LITTLE, standing
+from sonde.results.text_format import COUNT, NO_DIFFERENCE, TOO_LITTLE, PValue, standing, with_interval
 
 LENS = "causal"
 

@@ -8,7 +8,7 @@ from sonde.report.charts import TEMPLATE
 from sonde.report.controls import LensQuestion
 from sonde.report.section import JoinedNumber, PlainTitle
 from sonde.report.sections.cloze._scores import WHOLE, tokens
-from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+from sonde.results.schema import dimension, dimensions_are, dimensions_named
 
 _MATCHING = pl.col("matching").is_in(["single", WHOLE, "unified"])
 

@@ -14,12 +14,10 @@ from sonde.languages import LANGUAGES
 from sonde.report.charts import TEMPLATE, TEMPLATES, with_k
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import ANSWER, Findings, Rows, TokenLens
-from sonde.results.columns import scan_files
-from sonde.results.dimensions import dimension, dimensions_named
-from sonde.results.formats import WithHalf, with_interval
+from sonde.results.schema import dimension, dimensions_named, scan_files
 from sonde.results.tables import Column, Table, sized
-from sonde.results.verdict import why_no_verdict
-from sonde.results.words import TOO_LITTLE, nothing_found
+from sonde.results.text_format import TOO_LITTLE, WithHalf, nothing_found, with_interval
+from sonde.stats.verdict import why_no_verdict
 from sonde.tasks.engine.cloze_queries import path_number, prompt_id
 from sonde.tasks.engine.cloze_statements import place
 

@@ -12,8 +12,8 @@ from sonde.report.charts import TEMPLATE, curves, dots, with_k
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.cloze._scores import LENS, describe_difference, hits, percent, table_of_k
-from sonde.results.dimensions import dimensions_are
-from sonde.results.formats import counted, number
+from sonde.results.schema import dimensions_are
+from sonde.results.text_format import counted, number
 
 _WHO: Mapping[str, str] = {"alias": "right alias", "adversarial": "alias of another module"}
 

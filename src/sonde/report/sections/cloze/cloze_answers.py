@@ -10,8 +10,8 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Embed, Figure
 from sonde.report.sections.cloze._scores import ANSWERS, LENS, ShownQuery, answered
 from sonde.report.text import readable
-from sonde.results.formats import COUNT, number
 from sonde.results.tables import Column, Table
+from sonde.results.text_format import COUNT, number
 
 _PLACES: Mapping[str, str] = {"top": "library", "inner": "module", "member": "last level"}
 

@@ -11,7 +11,7 @@ from sonde.report.charts import TEMPLATE, TEMPLATES, dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.cloze._scores import LENS, OF_STATEMENTS, headline_rows, percent
-from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.schema import dimension, dimensions_named
 from sonde.results.tables import MODEL, Column, Table, scored
 
 _K = 10

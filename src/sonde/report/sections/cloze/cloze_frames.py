@@ -10,8 +10,7 @@ from sonde.report.charts import TEMPLATE, TEMPLATES, curves, dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.cloze._scores import LENS, describe_difference, parts, percent, table_of_k
-from sonde.results.formats import counted, with_interval
-from sonde.results.words import standing
+from sonde.results.text_format import counted, standing, with_interval
 
 _PLAIN, _EVERY = "plain", "every"
 

@@ -11,10 +11,9 @@ from sonde.report.charts import dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.cloze._scores import ANSWERERS, LENS, percent
-from sonde.results.dimensions import dimension, dimensions_named
-from sonde.results.formats import COUNT, PERCENT, with_interval
+from sonde.results.schema import dimension, dimensions_named
 from sonde.results.tables import MODEL, Column, Table, scored
-from sonde.results.words import standing
+from sonde.results.text_format import COUNT, PERCENT, standing, with_interval
 
 _METRICS = ["known_by_use", "known_by_use_gain", "asked_by_use", "names"]
 

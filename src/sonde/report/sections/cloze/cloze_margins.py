@@ -12,10 +12,9 @@ from sonde.report.charts import dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.cloze._scores import LENS
-from sonde.results.dimensions import dimension
-from sonde.results.formats import counted, with_interval
+from sonde.results.schema import dimension
 from sonde.results.tables import MODEL, Column, Table, estimate, sized
-from sonde.results.words import standing
+from sonde.results.text_format import counted, standing, with_interval
 
 _PAIRS: Mapping[str, tuple[str, str]] = {
     "replacement": ("replacement against deprecated", "the replacement to the deprecated name"),

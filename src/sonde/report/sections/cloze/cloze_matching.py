@@ -11,7 +11,7 @@ from sonde.report.charts import TEMPLATE, TEMPLATES, dots, with_k
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.cloze._scores import LENS, WHOLE, percent
-from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+from sonde.results.schema import dimension, dimensions_are, dimensions_named
 from sonde.results.tables import Column, Table, scored
 
 _COUNTED: Mapping[str, str] = {

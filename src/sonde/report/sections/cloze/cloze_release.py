@@ -9,7 +9,7 @@ import polars as pl
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
 from sonde.report.sections.cloze._scores import ANSWERERS, LENS, describe_difference
-from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.schema import dimension, dimensions_named
 from sonde.results.tables import MODEL, Column, Table, scored
 
 _SIDES: Mapping[str, str] = {"new": "new", "kept": "in both releases", "new-kept": "difference"}

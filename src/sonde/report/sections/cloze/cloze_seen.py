@@ -10,9 +10,8 @@ from sonde.report.charts import TEMPLATE, TEMPLATES, curves
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.cloze._scores import LENS, describe_difference, parts, table_of_k
-from sonde.results.dimensions import dimensions_are
-from sonde.results.formats import counted, with_interval
-from sonde.results.words import standing
+from sonde.results.schema import dimensions_are
+from sonde.results.text_format import counted, standing, with_interval
 
 _SHOWN = ("call", "import")
 

@@ -14,7 +14,7 @@ from sonde.base.fingerprint import unit_hash
 from sonde.languages.engine.text import alike
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.sections.finetune._scores import LENS, SPLITS
-from sonde.results.columns import scan_files
+from sonde.results.schema import scan_files
 
 WRONG, RIGHT = 10, 4
 """Examples a task and test set: those answered wrongly with most confidence, and some answered rightly."""

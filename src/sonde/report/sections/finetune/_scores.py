@@ -9,8 +9,8 @@ import polars as pl
 
 from sonde.report.run_tables import RunData
 from sonde.report.text import mark
-from sonde.results.dimensions import REASON, dimension, dimensions_are, in_words
-from sonde.results.formats import count, number, with_interval
+from sonde.results.schema import REASON, dimension, dimensions_are, in_words
+from sonde.results.text_format import count, number, with_interval
 
 LENS = "finetune"
 

@@ -12,8 +12,8 @@ from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Drawing, Figure
 from sonde.report.sections.finetune._examples import error_of, items_of, labels_of, last_values
 from sonde.report.sections.finetune._scores import LENS
-from sonde.results.formats import number
 from sonde.results.tables import Column, Table
+from sonde.results.text_format import number
 
 SIGN = "▸"
 

@@ -11,9 +11,9 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.finetune._scores import LENS, labelled
 from sonde.report.text import list_mistakes
-from sonde.results.dimensions import dimension
-from sonde.results.formats import COUNT, PERCENT
+from sonde.results.schema import dimension
 from sonde.results.tables import Column, Table
+from sonde.results.text_format import COUNT, PERCENT
 
 
 class FinetuneConfusion:

@@ -11,9 +11,9 @@ from sonde.report.charts import by_dashes, by_meaning, specification
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.finetune._scores import LENS, METHODS, labelled
-from sonde.results.dimensions import dimension
-from sonde.results.formats import COUNT, PERCENT, General, number
+from sonde.results.schema import dimension
 from sonde.results.tables import Column, Table
+from sonde.results.text_format import COUNT, PERCENT, General, number
 
 _HEIGHT = 170
 

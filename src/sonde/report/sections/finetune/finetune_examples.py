@@ -10,7 +10,7 @@ from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Embed, Figure
 from sonde.report.sections.finetune._examples import RIGHT, WRONG, answers, chosen, shown
 from sonde.report.sections.finetune._scores import LENS, SPLITS
-from sonde.results.formats import count
+from sonde.results.text_format import count
 
 
 class FinetuneExamples:

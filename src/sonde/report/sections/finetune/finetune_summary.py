@@ -29,11 +29,17 @@ from sonde.report.sections.finetune._scores import (
     reach_notes,
 )
 from sonde.report.text import no_verdict
-from sonde.results.dimensions import REASON, dimensions_are
-from sonde.results.formats import PERCENT, number, with_interval
+from sonde.results.schema import REASON, dimensions_are
 from sonde.results.tables import Column, Table, estimate, sized
-from sonde.results.verdict import ENOUGH_SEEDS, why_no_verdict
-from sonde.results.words import TOO_LITTLE, nothing_found_in, standing_of_difference
+from sonde.results.text_format import (
+    PERCENT,
+    TOO_LITTLE,
+    nothing_found_in,
+    number,
+    standing_of_difference,
+    with_interval,
+)
+from sonde.stats.verdict import ENOUGH_SEEDS, why_no_verdict
 
 _SHOWN = 5
 """Tasks that a sentence names."""

@@ -24,11 +24,17 @@ from sonde.report.sections.finetune._scores import (
     values,
 )
 from sonde.report.text import no_verdict
-from sonde.results.dimensions import in_words
-from sonde.results.formats import PERCENT_WITH_INTERVAL, number, with_interval
+from sonde.results.schema import in_words
 from sonde.results.tables import Column, Table, sized
-from sonde.results.verdict import why_no_verdict
-from sonde.results.words import TOO_LITTLE, nothing_found_in, standing_of_difference
+from sonde.results.text_format import (
+    PERCENT_WITH_INTERVAL,
+    TOO_LITTLE,
+    nothing_found_in,
+    number,
+    standing_of_difference,
+    with_interval,
+)
+from sonde.stats.verdict import why_no_verdict
 
 _SHOWN = 5
 """Trainings that a sentence names."""

@@ -7,7 +7,7 @@ import polars as pl
 from sonde.report.controls import LensQuestion
 from sonde.report.section import JoinedNumber, PlainTitle
 from sonde.report.sections.probe._scores import BEST, CONSTRUCTS, tokens
-from sonde.results.dimensions import dimension
+from sonde.results.schema import dimension
 
 title = PlainTitle(
     name="Probes",

@@ -11,11 +11,11 @@ import polars as pl
 from sonde.report.run_tables import RunData
 from sonde.report.section import ANSWER, Findings, Rows, TokenLens
 from sonde.report.text import family_of, label_of
-from sonde.results.dimensions import dimensions_are
-from sonde.results.formats import PERCENT
+from sonde.results.headlines import CUES_GAIN, cues_by_key
 from sonde.results.layers import LayerAccount, account_layers
-from sonde.results.local_cues import CUES_GAIN, cues_by_key
+from sonde.results.schema import dimensions_are
 from sonde.results.tables import Column
+from sonde.results.text_format import PERCENT
 
 LENS = "probe"
 

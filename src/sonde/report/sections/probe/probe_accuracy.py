@@ -29,13 +29,20 @@ from sonde.report.sections.probe._scores import (
     whose,
 )
 from sonde.report.text import by_reason, label_of, meaning_of, no_verdict, ordered
-from sonde.results.dimensions import REASON, dimensions_named
-from sonde.results.formats import PERCENT, Format, Number, number, with_interval
+from sonde.results.headlines import compare_with_cues, describe_cues
 from sonde.results.layers import LayerAccount
-from sonde.results.local_cues import compare_with_cues, describe_cues
+from sonde.results.schema import REASON, dimensions_named
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate
-from sonde.results.verdict import why_no_verdict
-from sonde.results.words import TOO_LITTLE, nothing_found_in
+from sonde.results.text_format import (
+    PERCENT,
+    TOO_LITTLE,
+    Format,
+    Number,
+    nothing_found_in,
+    number,
+    with_interval,
+)
+from sonde.stats.verdict import why_no_verdict
 
 Row = Mapping[str, Any]
 

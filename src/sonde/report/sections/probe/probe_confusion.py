@@ -11,9 +11,9 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.probe._scores import LENS, beside
 from sonde.report.text import label_of, list_mistakes, ordered
-from sonde.results.dimensions import dimension
-from sonde.results.formats import PERCENT_WITH_INTERVAL
+from sonde.results.schema import dimension
 from sonde.results.tables import LANGUAGE, MODEL, Column, N, Table
+from sonde.results.text_format import PERCENT_WITH_INTERVAL
 
 _SHOWN = 3
 """Classes from which a matrix says more than an accuracy."""

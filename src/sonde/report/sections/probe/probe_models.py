@@ -12,11 +12,18 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
 from sonde.report.sections.probe._scores import LENS, headline, sparkline
 from sonde.report.text import label_of, ordered
-from sonde.results.extremes import find_extreme
-from sonde.results.formats import Number, counted, join_names, with_interval
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table
-from sonde.results.verdict import why_no_verdict
-from sonde.results.words import TOO_LITTLE, in_brackets, would_be_found
+from sonde.results.text_format import (
+    TOO_LITTLE,
+    Number,
+    counted,
+    in_brackets,
+    join_names,
+    with_interval,
+    would_be_found,
+)
+from sonde.stats.extremes import find_extreme
+from sonde.stats.verdict import why_no_verdict
 
 Grid = Mapping[str, Mapping[str, float]]
 

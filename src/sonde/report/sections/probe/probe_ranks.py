@@ -10,8 +10,8 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
 from sonde.report.sections.probe._scores import LENS, layers, sparkline
 from sonde.report.text import label_of
-from sonde.results.formats import COUNT
 from sonde.results.tables import Column, Table
+from sonde.results.text_format import COUNT
 
 
 class ProbeRanks:

@@ -12,9 +12,9 @@ from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.probe._scores import KEY, LENS, beside, headline
 from sonde.report.text import label_of, ordered
-from sonde.results.dimensions import dimensions_named
-from sonde.results.formats import COUNT
+from sonde.results.schema import dimensions_named
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
+from sonde.results.text_format import COUNT
 
 
 class ProbeSizes:

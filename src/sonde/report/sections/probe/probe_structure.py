@@ -11,11 +11,18 @@ from sonde.report.charts import by_kind, specification
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.probe._scores import BEST, EVERY, LENS, control_row, control_value, parts
-from sonde.results.detectable import detectable_of
-from sonde.results.extremes import find_extreme
-from sonde.results.formats import COUNT, Number, with_interval
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate
-from sonde.results.words import NO_DIFFERENCE, in_brackets, too_little, would_be_found
+from sonde.results.text_format import (
+    COUNT,
+    NO_DIFFERENCE,
+    Number,
+    in_brackets,
+    too_little,
+    with_interval,
+    would_be_found,
+)
+from sonde.stats.extremes import find_extreme
+from sonde.stats.power import detectable_of
 
 TASK = "syntax_tree"
 

@@ -12,11 +12,10 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.probe._scores import LENS, control_row, control_value, parts
 from sonde.report.text import no_verdict
-from sonde.results.detectable import detectable_of
-from sonde.results.dimensions import dimension
-from sonde.results.formats import COUNT, Number, with_interval
+from sonde.results.schema import dimension
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate
-from sonde.results.words import NO_DIFFERENCE, too_little, would_be_found
+from sonde.results.text_format import COUNT, NO_DIFFERENCE, Number, too_little, with_interval, would_be_found
+from sonde.stats.power import detectable_of
 
 TASK = "whole_trees"
 

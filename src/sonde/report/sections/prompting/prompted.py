@@ -11,10 +11,9 @@ from sonde.languages import spelled
 from sonde.report.charts import TEMPLATE, TEMPLATES, curves, with_k
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
-from sonde.results.formats import counted, with_interval
+from sonde.results.schema import dimension, dimensions_are, dimensions_named
 from sonde.results.tables import Column, Table, scored
-from sonde.results.words import standing
+from sonde.results.text_format import counted, standing, with_interval
 
 _METRICS: Mapping[str, str] = {
     "p_at_k": "right among the first",

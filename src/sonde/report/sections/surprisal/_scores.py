@@ -12,13 +12,19 @@ from sonde.report.charts import dots
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.text import no_verdict
-from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
-from sonde.results.extremes import describe_ends
-from sonde.results.formats import count, with_interval
-from sonde.results.observations import FIRST, FIRST_PART, OBSERVATIONS_SCHEMA, SHARED_TOKENS
+from sonde.results.schema import (
+    FIRST,
+    FIRST_PART,
+    OBSERVATIONS_SCHEMA,
+    SHARED_TOKENS,
+    dimension,
+    dimensions_are,
+    dimensions_named,
+)
 from sonde.results.tables import MODEL, Column, Table, scored
-from sonde.results.verdict import why_no_verdict
-from sonde.results.words import standing
+from sonde.results.text_format import count, standing, with_interval
+from sonde.stats.extremes import describe_ends
+from sonde.stats.verdict import why_no_verdict
 
 LENS = "surprisal"
 

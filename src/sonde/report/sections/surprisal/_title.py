@@ -24,12 +24,11 @@ from sonde.report.sections.surprisal._scores import (
     observed,
     slices,
 )
-from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
-from sonde.results.extremes import describe_ends
-from sonde.results.formats import count, interval, number, with_interval
-from sonde.results.observations import SHARED_TOKENS
+from sonde.results.schema import SHARED_TOKENS, dimension, dimensions_are, dimensions_named
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
-from sonde.results.verdict import why_no_verdict
+from sonde.results.text_format import count, interval, number, with_interval
+from sonde.stats.extremes import describe_ends
+from sonde.stats.verdict import why_no_verdict
 
 _READ = [
     "item_id", "position", "start", "end", "subword", "nats", "rank", "entropy", "context", "kind", "tag",

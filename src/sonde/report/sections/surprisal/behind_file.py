@@ -11,10 +11,18 @@ from sonde.report.charts import differences
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, observed, own_notes
-from sonde.results.dimensions import dimension, dimensions_named
-from sonde.results.formats import Number, count, join_names, number, with_interval
+from sonde.results.schema import dimension, dimensions_named
 from sonde.results.tables import CLUSTERS, MODEL, Column, N, Table, estimate
-from sonde.results.words import nothing_found, standing_of_difference, too_little
+from sonde.results.text_format import (
+    Number,
+    count,
+    join_names,
+    nothing_found,
+    number,
+    standing_of_difference,
+    too_little,
+    with_interval,
+)
 
 _CHANGE, _BEHIND = "file-none", "file"
 

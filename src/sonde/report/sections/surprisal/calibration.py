@@ -11,10 +11,9 @@ from sonde.report.charts import specification
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.surprisal._scores import LENS
-from sonde.results.dimensions import dimensions_are
-from sonde.results.formats import Format, Number, counted, with_interval
+from sonde.results.schema import dimensions_are
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
-from sonde.results.words import standing
+from sonde.results.text_format import Format, Number, counted, standing, with_interval
 
 
 class Calibration:

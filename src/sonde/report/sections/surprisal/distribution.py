@@ -11,8 +11,8 @@ from sonde.report.charts import row_height, specification
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.surprisal._scores import BITS_PER_NAT, LENS, is_first, observed, own_notes
-from sonde.results.formats import Number, count, number
 from sonde.results.tables import Column, N, Table
+from sonde.results.text_format import Number, count, number
 
 _FINE = 20
 """Bins a bit in which values are counted: quantiles are exact to a twentieth of a bit, in bounded memory."""

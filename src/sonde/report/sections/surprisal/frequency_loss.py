@@ -22,10 +22,9 @@ from sonde.report.sections.surprisal._scores import (
     own_notes,
 )
 from sonde.report.text import no_verdict
-from sonde.results.dimensions import dimensions_are
-from sonde.results.formats import count, with_interval
+from sonde.results.schema import dimensions_are
 from sonde.results.tables import LANGUAGE, MODEL, Column, N, Table, estimate
-from sonde.results.words import nothing_found, too_little
+from sonde.results.text_format import count, nothing_found, too_little, with_interval
 
 SHOWN_POINTS = 900
 

@@ -12,8 +12,8 @@ from sonde.report.charts import row_height, specification
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.surprisal._scores import LENS, Ranking, first_rows, rank, slices
-from sonde.results.formats import count, number
 from sonde.results.tables import Table
+from sonde.results.text_format import count, number
 
 
 class Kinds:

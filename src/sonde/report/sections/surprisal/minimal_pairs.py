@@ -13,11 +13,18 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.surprisal._scores import CONTROLS, CUTS, LENS, pair_rows
 from sonde.report.text import label_of, meaning_of, no_verdict, ordered
-from sonde.results.extremes import describe_extreme, find_extreme
-from sonde.results.formats import counted, join_names, with_interval
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate, sized
-from sonde.results.verdict import why_no_verdict
-from sonde.results.words import TOO_LITTLE, nothing_found_in, standing, standing_of_difference
+from sonde.results.text_format import (
+    TOO_LITTLE,
+    counted,
+    join_names,
+    nothing_found_in,
+    standing,
+    standing_of_difference,
+    with_interval,
+)
+from sonde.stats.extremes import describe_extreme, find_extreme
+from sonde.stats.verdict import why_no_verdict
 
 _SLICED = 3
 """Charts of what pairs have in common, at most; all of it stands in the table."""

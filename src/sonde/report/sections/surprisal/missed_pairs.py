@@ -11,9 +11,9 @@ from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Figure
 from sonde.report.sections.surprisal._scores import BITS_PER_NAT, LENS
 from sonde.report.text import label_of
-from sonde.results.columns import scan_files
-from sonde.results.formats import Number, count
+from sonde.results.schema import scan_files
 from sonde.results.tables import MODEL, Column, Table
+from sonde.results.text_format import Number, count
 
 _SHOWN = 25
 """Pairs a model."""

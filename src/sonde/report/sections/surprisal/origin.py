@@ -12,11 +12,10 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.surprisal._scores import LENS, MIN_COUNT, first_notes, slices
 from sonde.report.text import no_verdict
-from sonde.results.dimensions import dimension
-from sonde.results.formats import with_interval
+from sonde.results.schema import dimension
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
-from sonde.results.verdict import why_no_verdict
-from sonde.results.words import nothing_found
+from sonde.results.text_format import nothing_found, with_interval
+from sonde.stats.verdict import why_no_verdict
 
 _WEIGHTINGS = {
     "unweighted": "mean of tag means",

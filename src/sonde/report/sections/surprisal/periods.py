@@ -12,11 +12,11 @@ from sonde.report.charts import differences
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.surprisal._scores import LENS
-from sonde.results.dimensions import dimension, dimensions_named
-from sonde.results.formats import count, number, with_interval
-from sonde.results.matched import MATCHED
-from sonde.results.memory import AFTER, BEFORE, CHANGE, LIMIT, PERIOD, describe_memory
+from sonde.results.group_means import MATCHED
+from sonde.results.headlines import AFTER, BEFORE, CHANGE, LIMIT, PERIOD, describe_memory
+from sonde.results.schema import dimension, dimensions_named
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate
+from sonde.results.text_format import count, number, with_interval
 
 _OWN, _RANDOM, _BEYOND = "the model", "random weights", "the model less random weights"
 

@@ -7,8 +7,8 @@ import polars as pl
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
 from sonde.report.sections.surprisal._scores import LENS
-from sonde.results.dimensions import dimensions_are
-from sonde.results.formats import count
+from sonde.results.schema import dimensions_are
+from sonde.results.text_format import count
 
 _SAID = {
     "pll": (

@@ -14,8 +14,8 @@ from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Drawing, Figure
 from sonde.report.sections.surprisal._scores import BITS_PER_NAT, LENS, first_notes, is_first, observed
 from sonde.report.theme import HEAT_STEPS, MONO, words
-from sonde.results.formats import COUNT, Number, count, number
 from sonde.results.tables import Column, Table
+from sonde.results.text_format import COUNT, Number, count, number
 
 _WIDTH, _HEIGHT = 640, 340
 

@@ -1,0 +1,1 @@
+"""Comparison: two models on the same items, what got better, what got worse, and how sure that is."""

@@ -1,0 +1,472 @@
+"""Data sets of the lenses that draw their examples, made once and kept beside the labels."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from sonde.base.errors import InputError, SondeError, UsageError
+from sonde.base.fingerprint import fingerprint
+from sonde.corpora import (
+    FirstItems,
+    Intake,
+    Item,
+    NearDuplicateIndex,
+    Selection,
+    duplicate_tokens,
+    read_files,
+    select,
+)
+from sonde.experiments.experiment import LensChoice, settings_of
+from sonde.experiments.labels import around_of, read_labels
+from sonde.experiments.plan import Group
+from sonde.experiments.progress import Progress, Refused, Session
+from sonde.experiments.sampling import DROPPED, dropped_account
+from sonde.experiments.timing import duration
+from sonde.languages import version_of
+from sonde.lenses import LENSES
+from sonde.lenses.engine.item_tables import items_frame, items_from
+from sonde.models import bundled_names, seen_items
+from sonde.results.schema import scan_files
+from sonde.store.cache import PartStore
+from sonde.store.run_folder import label_path
+from sonde.tasks import (
+    COPIES,
+    DRAWING,
+    NO_PICKS,
+    TRANSFORM_VERSION,
+    Dataset,
+    DrawingTask,
+    Picks,
+    PoolTransform,
+    Question,
+    Repository,
+    Spread,
+    Task,
+    build,
+    build_pairs,
+    drawn_from,
+    effective_clusters,
+    first_drawn,
+    gather_picks,
+    is_picked,
+    lack_of_clusters,
+    more_clusters,
+    needs_imports,
+    transform_dataset,
+)
+from sonde.tasks.engine.examples import example_table
+from sonde.tasks.engine.sampling import edits_of
+from sonde.tasks.engine.task import TASKS
+from sonde.tasks.engine.user_labels import example_of
+
+OPTION = "external_test"
+"""Option of a lens that names the corpus."""
+
+
+SPLIT = "external"
+"""Its split in the data sets."""
+
+
+_TAKEN = ("", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalTest:
+    """What an external test set is made of.
+
+    Attributes:
+        corpus: As named by the user.
+        items: All of its items in one language, as they are.
+        key: Hash of the files that hold them.
+    """
+
+    corpus: str
+    items: tuple[Item, ...]
+    key: str
+
+
+def read_external(lens: LensChoice, language: str) -> ExternalTest | None:
+    """The external test set that a user asks a lens to score, or None.
+
+    Raises:
+        UsageError: No item brings labels of a task of the lens.
+        SondeError: The corpus cannot be read.
+    """
+    corpus = dict(lens.options).get(OPTION)
+    if not corpus:
+        return None
+    # A published test set is taken as it is: nothing is capped, and what repeats counts.
+    chosen = select(str(corpus), Selection(languages=(language,), per_cluster=0, near_duplicates=False))
+    brought = {given.task.lower() for item in chosen.items for given in item.given}
+    if not brought & set(lens.tasks):
+        raise UsageError(
+            f"lens {lens.name!r}: option {OPTION} = {str(corpus)!r} brings labels of "
+            f"{', '.join(sorted(brought)) or 'no task'}, and the run asks {', '.join(lens.tasks)}; "
+            "name a file with labels of one of them, as cubert:FILE"
+        )
+    return ExternalTest(str(corpus), chosen.items, chosen.corpus_hash)
+
+
+def with_external(made: Dataset, pool: Sequence[Item], external: ExternalTest, language: str) -> Dataset:
+    """A data set with the second test set beside its own.
+
+    Of train and valid, what nearly repeats an item of the second test set is left out, with whatever else
+    comes from the same function.
+
+    Args:
+        made: The data set.
+        pool: What it was drawn from.
+        external: The external test set.
+        language: Public name of the language.
+    """
+    added = _examples(made, external, language)
+    if added.is_empty():
+        return made
+    index = NearDuplicateIndex()
+    for item in external.items:
+        index.add(item.item_id, duplicate_tokens(item.text))
+    texts = {item.item_id: item.text for item in (*pool, *made.inputs)}
+    near = _near(made.examples, texts, index)
+    kept = made.examples.filter(~pl.col("source_id").is_in(pl.Series(near, dtype=pl.String).implode()))
+    about = {
+        "corpus": external.corpus,
+        "examples": added.height,
+        "left out for it": made.examples.height - kept.height,
+    }
+    return dataclasses.replace(made, examples=pl.concat([kept, added]), report={**made.report, OPTION: about})
+
+
+def _examples(made: Dataset, external: ExternalTest, language: str) -> pl.DataFrame:
+    edits = edits_of(language)
+    rows = [
+        example_of(item, given, edits)
+        for item in external.items
+        for given in item.given
+        if given.task.lower() == made.task and given.split in _TAKEN
+    ]
+    table = example_table([("test", False, row) for row in rows], made.task, made.version)
+    # An example that is in both test sets is two examples.
+    names = pl.concat_str(pl.lit(f"{SPLIT}-"), "example_id")
+    return table.with_columns(example_id=names, split=pl.lit(SPLIT))
+
+
+def _near(examples: pl.DataFrame, texts: Mapping[str, str], index: NearDuplicateIndex) -> list[str]:
+    """Sources of train and valid that nearly repeat an item of the index."""
+    asked = examples.filter(pl.col("split") != "test").select("source_id", "item_id").unique()
+    return sorted(
+        {
+            source
+            for source, item in asked.iter_rows()
+            if index.find(duplicate_tokens(texts[item])) is not None
+        }
+    )
+
+
+DEFAULT_SIZE = 10_000
+"""Examples a task where a run names no limit; the largest set of INSPECT's paper."""
+
+
+_WORTH_A_PROCESS = 500
+"""Functions from which on one more process saves time: processes start once for all data sets of a run."""
+
+
+_LIMITED = 0.9
+"""A data set that has this share of the size wanted is as small as it is because of the size."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataSets:
+    """What a lens is shown.
+
+    Attributes:
+        inputs: Items of the corpus and derived ones, in hash order.
+        keys: Fingerprint of each data set, by task.
+        refused: Tasks without one.
+        reports: What each data set says of itself, by task.
+    """
+
+    inputs: tuple[Item, ...]
+    keys: Mapping[str, str]
+    refused: tuple[Refused, ...]
+    reports: Mapping[str, Any]
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Those with a data set."""
+        return tuple(self.keys)
+
+    @property
+    def key(self) -> str:
+        """Fingerprint of all data sets."""
+        return fingerprint("drawn", list(self.keys.values()))
+
+
+def pool_selection(selection: Selection) -> Selection:
+    """Of what data sets are drawn: all; a data set takes a share of each cluster and drops what repeats.
+
+    Of a transform too: the examples are those of the code as it was written, each in other words.
+    """
+    return dataclasses.replace(selection, limit=None, per_cluster=0, near_duplicates=False, transform="none")
+
+
+def pool_first(session: Session, lenses: Sequence[LensChoice]) -> FirstItems | None:
+    """How many items of a table with labels are enough for the lenses; None where they need all."""
+    experiment = session.experiment
+    if experiment.selection.transform != "none" or any(
+        lens.paired or dict(lens.options).get(OPTION) for lens in lenses
+    ):
+        return None
+    return first_drawn(
+        [task for lens in lenses for task in lens.tasks],
+        size=experiment.selection.limit or DEFAULT_SIZE,
+        seed=experiment.seed,
+        keep=(lambda items: items) if experiment.include_seen else unseen,
+    )
+
+
+def unseen(items: Sequence[Item]) -> list[Item]:
+    """The items that no bundled model was trained on; which models run changes no data set."""
+    ids = [item.original or item.item_id for item in items]
+    seen = frozenset[str]().union(*(seen_items(name, ids) for name in bundled_names()))
+    return [item for item, name in zip(items, ids, strict=True) if name not in seen]
+
+
+def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item]) -> DataSets:
+    """Build the data sets of a lens, those excepted that are there already.
+
+    Any number of processes gives the same data sets.
+
+    Args:
+        session: The run.
+        lens: The lens with its tasks.
+        group: Corpus and language.
+        pool: Functions that may be drawn.
+
+    Raises:
+        SondeError: No task of the lens has a data set; the reason of the last.
+    """
+    progress, store = session.progress, session.store
+    selection = session.experiment.selection
+    size = selection.limit or DEFAULT_SIZE
+    spread = dataclasses.replace(session.spread, worth=_WORTH_A_PROCESS)
+    keys: dict[str, str] = {}
+    refused: list[Refused] = []
+    reports: dict[str, Any] = {}
+    external = read_external(lens, group.language)
+    found: dict[str, Item] = {item.item_id: item for item in pool}
+    found |= {item.item_id: item for item in external.items} if external else {}
+    # Taken once: a pool may hold every function of a corpus, and a lens has dozens of tasks.
+    pool_key = fingerprint("pool", [(item.item_id, item.split) for item in pool])
+    used: dict[str, Item] = {}
+    transform = None
+    if selection.transform != "none":
+        transform = PoolTransform(selection.transform, group.language, selection.seed, pool)
+    drawing = _Drawing(lens, group, pool, pool_key, size, store, spread, external, transform)
+    picks = drawing.picks(progress)
+    with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
+        for name in lens.tasks:
+            public = TASKS.public(name)
+            try:
+                made = drawing.data_set(name, picks.pop(name, NO_PICKS))
+            except (InputError, UsageError) as error:
+                refused.append(Refused(lens.name, public, group.language, str(error)))
+                progress.note(f"left out: {error}")
+            else:
+                keys[public] = made.key
+                reports[public] = {**made.report, **_weighed(lens, public, group, store)}
+                if copies := made.report.get(COPIES):
+                    progress.note(f"{public}: {copies['said']}")
+                if told := made.report.get("transform"):
+                    progress.note(transform_account(public, told))
+                found |= {item.item_id: item for item in made.derived}
+                used |= {item: found[item] for item in made.shown}
+            advance()
+    if not keys:
+        raise _nothing(refused)
+    if unparsed := max(report.get("dropped", {}).get(DROPPED, 0) for report in reports.values()):
+        progress.note(dropped_account(group.corpus, group.language, unparsed))
+    worth = {task: one["effective_clusters"] for task, one in reports.items() if "effective_clusters" in one}
+    limited = any(reports[task]["size"] >= _LIMITED * size for task in worth)
+    remedies = more_clusters(group.corpus, group.language, limited=limited)
+    if lack := lack_of_clusters(worth, remedies, "tasks"):
+        progress.note(f"{lens.name} on {group.corpus} in {group.language}: {lack}")
+    order = sorted(used.values(), key=lambda item: fingerprint(lens.seed, item.item_id))
+    return DataSets(tuple(order), keys, tuple(refused), reports)
+
+
+def _weighed(lens: LensChoice, task: str, group: Group, store: PartStore) -> dict[str, float]:
+    """How many clusters the tested examples are worth; nothing where they come in none."""
+    tested = LENSES.load(lens.source).tested(read_labels(store, task, group, lens.labels), settings_of(lens))
+    return {} if tested.is_empty() else {"effective_clusters": round(effective_clusters(tested), 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class _DataSet:
+    """A stored data set: what it shows of the pool and beside it."""
+
+    key: str
+    shown: tuple[str, ...]
+    derived: tuple[Item, ...]
+    report: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """What the data sets of a lens have in common; see `draw`."""
+
+    lens: LensChoice
+    group: Group
+    pool: Sequence[Item]
+    pool_key: str
+    size: int
+    store: PartStore
+    spread: Spread
+    external: ExternalTest | None
+    transform: PoolTransform | None
+
+    def key(self, name: str) -> str:
+        """Fingerprint of everything that can change the data set of a task."""
+        lens = self.lens
+        language = version_of(self.group.language)
+        version = TASKS.load(name).version + TASKS.source_hash(name)
+        rules = (version, language, lens.mode, lens.quirks, lens.observing.options)
+        beside_it = [self.external.key] if self.external else []
+        if self.transform is not None:
+            beside_it += [TRANSFORM_VERSION, self.transform.name]
+        return fingerprint(
+            "data set",
+            DRAWING,
+            name,
+            rules,
+            self.size,
+            lens.seed,
+            self.group.corpus_hash,
+            self.pool_key,
+            *beside_it,
+        )
+
+    def paths(self, name: str) -> tuple[str, str]:
+        """Where the examples of a task lie, and the inputs that it derives."""
+        relative = label_path(TASKS.public(name), self.group.prefix, self.lens.labels)
+        return relative, f"{relative.removesuffix('.parquet')}.inputs.parquet"
+
+    def is_stored(self, name: str) -> bool:
+        """Whether the data set of a task is there already."""
+        return all(self.store.notes(path, self.key(name)) is not None for path in self.paths(name))
+
+    def picks(self, progress: Progress) -> dict[str, Picks]:
+        """The labelled places of the functions, for all tasks whose data sets are still to be built."""
+        if self.lens.paired:
+            return {}
+        missing = [name for name in self.lens.tasks if not self.is_stored(name)]
+        tasks = {name: TASKS.load(name) for name in missing}
+        alone = {name: task for name, task in tasks.items() if is_picked(task)}
+        if not alone:
+            return {}
+        with progress.stage(f"labelling {self.group.language}"):
+            return gather_picks(
+                {name: self.around(task) for name, task in alone.items() if not task.needs_repository},
+                self.pool,
+                seed=self.lens.seed,
+                language=self.group.language,
+                mode=self.lens.mode,
+                quirks=frozenset(self.lens.quirks),
+                spread=self.spread,
+                tell=lambda estimate: progress.note(
+                    f"labelling {estimate.functions:,} functions for {estimate.tasks} tasks: about "
+                    f"{duration(estimate.seconds)} (estimated from {estimate.tried} of them)"
+                ),
+            )
+
+    def around(self, task: Task) -> dict[str, Repository]:
+        """What a task may know of the files around the functions that its data set is drawn from."""
+        if not needs_imports(task):
+            return around_of(task, self.group, self.spread)
+        items = drawn_from(task, self.pool, self.lens.seed, self.group.language, self.spread)
+        return around_of(task, self.group, self.spread, items)
+
+    def data_set(self, name: str, picks: Picks) -> _DataSet:
+        """The data set of a task, from the store or built."""
+        key, (relative, beside) = self.key(name), self.paths(name)
+        if not self.is_stored(name):
+            made = self._build(name, picks)
+            if self.external:
+                made = with_external(made, self.pool, self.external, self.group.language)
+            if self.transform is not None and not self.lens.paired:
+                made = transform_dataset(made, self.pool, self.transform, self._question(name), self.spread)
+            self.store.put(beside, key, items_frame([(self.group.corpus, made.inputs)]), {})
+            self.store.put(relative, key, made.examples, {"report": dict(made.report)})
+        examples = scan_files(self.store.path(relative)).select("item_id").collect()
+        notes = self.store.notes(relative, key) or {}
+        return _DataSet(
+            key,
+            tuple(examples["item_id"].unique(maintain_order=True)),
+            tuple(items_from(scan_files(self.store.path(beside)).collect())),
+            notes.get("report", {}),
+        )
+
+    def _question(self, name: str) -> Question:
+        lens = self.lens
+        return Question(name, lens.seed, lens.mode, frozenset(lens.quirks), self.around(TASKS.load(name)))
+
+    def _build(self, name: str, picks: Picks) -> Dataset:
+        lens, group, task = self.lens, self.group, TASKS.load(name)
+        if lens.paired:
+            return build_pairs(
+                name,
+                self.pool,
+                size=self.size,
+                seed=lens.seed,
+                language=group.language,
+                mode=lens.mode,
+                quirks=frozenset(lens.quirks),
+                spread=self.spread,
+                transform=self.transform,
+            )
+        if isinstance(task, DrawingTask):
+            files = read_files(group.corpus, (group.language,), Intake())
+            return task.draw(
+                files,
+                size=self.size,
+                seed=lens.seed,
+                language=group.language,
+                mode=lens.mode,
+                options=dict(lens.options),
+                spread=self.spread,
+            )
+        if task.target == "corpus":
+            raise UsageError(
+                f"task {task.name!r} lists what a corpus holds; no lens asks it, `sonde label` does"
+            )
+        return build(
+            name,
+            self.pool,
+            size=self.size,
+            seed=lens.seed,
+            language=group.language,
+            mode=lens.mode,
+            quirks=frozenset(lens.quirks),
+            repositories=self.around(task),
+            spread=self.spread,
+            picks=picks,
+        )
+
+
+def transform_account(task: str, told: Mapping[str, int]) -> str:
+    """How many examples a transform leaves, and why it leaves the others out.
+
+    >>> transform_account("idn", {"kept": 1632, "nothing to change by rename": 368})
+    'idn: 1,632 of 2,000 examples transformed; left out: 368 nothing to change by rename'
+    """
+    left = ", ".join(f"{count:,} {reason}" for reason, count in told.items() if reason != "kept")
+    shown = f"{task}: {told['kept']:,} of {sum(told.values()):,} examples transformed"
+    return f"{shown}; left out: {left}" if left else shown
+
+
+def _nothing(refused: Sequence[Refused]) -> SondeError:
+    return InputError(f"lens {refused[-1].lens!r} has no data set to read: {refused[-1].reason}")

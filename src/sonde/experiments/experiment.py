@@ -1,0 +1,287 @@
+"""An experiment: which models, lenses and corpora, chosen how; plain data, from a file or from options."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+from sonde.base.errors import UsageError
+from sonde.base.fingerprint import OMITTED_AT_DEFAULT
+from sonde.base.option_types import AnyDevice, Count, OneOf, seconds_of
+from sonde.base.options import Option
+from sonde.base.toml import read_toml
+from sonde.base.validation import Help, check_fields, from_table
+from sonde.capture.settings import CaptureOptions
+from sonde.corpora import Selection
+from sonde.lenses import DEFAULT_LENS, LensSettings
+from sonde.models import QUANTISATIONS
+from sonde.models.engine.model_names import NONE
+
+MODES = ("corrected", "paper")
+
+
+DTYPES = ("auto", "float32", "tf32", "float16", "bfloat16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """What is measured. Two equal experiments on equal inputs give equal scores."""
+
+    models: Annotated[
+        tuple[str, ...],
+        Help("a model by path, hub name or bundled name; see `sonde list models`", "--model"),
+    ] = ("sonde/mini-decoder",)
+    lenses: Annotated[tuple[str, ...], Help("a lens by name or path; see `sonde list lenses`", "--lens")] = (
+        DEFAULT_LENS,
+    )
+    tasks: Annotated[
+        tuple[str, ...],
+        Help(
+            "run these tasks instead of the defaults; see `sonde list tasks`", "--task", "those of each lens"
+        ),
+    ] = ()
+    corpora: Annotated[
+        tuple[str, ...],
+        Help(
+            "a corpus by name, such as stdlib or local:DIR; see `sonde list corpora`",
+            "--corpus",
+            "stdlib; with --language, one that holds it",
+        ),
+    ] = ("stdlib",)
+    selection: Selection = field(default_factory=Selection)
+    capture: CaptureOptions = field(default=CaptureOptions(), metadata=OMITTED_AT_DEFAULT)
+    mode: Annotated[
+        str,
+        OneOf(MODES),
+        Help("how it is measured: corrected, or as published with the quirks of each lens", "--mode"),
+    ] = "corrected"
+    quirks: Annotated[tuple[str, ...], Help("switch on one quirk of a paper", "--quirk")] = ()
+    options: Annotated[
+        Mapping[str, Mapping[str, Option]],
+        Help("an option of a lens as LENS.NAME=VALUE; see `sonde list options LENS`", "--option"),
+    ] = field(default_factory=dict)
+    include_seen: Annotated[bool, Help("score items too that a model was trained on", "--include-seen")] = (
+        False
+    )
+    quantise: Annotated[
+        str,
+        OneOf(QUANTISATIONS),
+        Help(
+            "bits of the weights of linear layers, by bitsandbytes; of one model alone as NAME?quantise=8bit",
+            "--quantise",
+        ),
+    ] = field(default=NONE, metadata=OMITTED_AT_DEFAULT)
+    adapter: Annotated[
+        str,
+        Help("a PEFT adapter over each model; over one alone as NAME?adapter=PATH", "--adapter"),
+    ] = field(default="", metadata=OMITTED_AT_DEFAULT)
+    replicates: Annotated[
+        tuple[str, ...],
+        Help("published tables whose figures the page holds against these, such as inspect/table2"),
+    ] = field(default=(), metadata=OMITTED_AT_DEFAULT)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name in ("models", "lenses", "corpora"):
+            if not getattr(self, name):
+                raise UsageError(f"{name} = () names nothing; leave it out for the default")
+
+    @property
+    def seed(self) -> int:
+        """The seed of everything random; the sample of items follows it too."""
+        return self.selection.seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """How and where an experiment runs; nothing here changes its scores beyond rounding.
+
+    Attributes:
+        light_workers: Processes at a time for what takes little memory, such as labels.
+        chosen: What the budget came to, for ``run.json``; None without one.
+        merges: Fingerprint of the plan whose tables lie in the folder already; another plan is refused.
+    """
+
+    output: Annotated[
+        Path,
+        Help(
+            "folder of the run, or an address as s3://bucket/run",
+            "--output",
+            "a folder of the experiment's own in runs/",
+        ),
+    ]
+    executor: Annotated[str, Help("where jobs run; see `sonde list executors`", "--executor")] = "local"
+    address: Annotated[
+        str, Help("where a Ray cluster answers, as HOST:PORT", "--address", "RAY_ADDRESS, else this machine")
+    ] = ""
+    workers: Annotated[Count, Help("processes at a time", "--workers", "1 with a model, else one a core")] = 1
+    light_workers: Count = 1
+    shard: Annotated[
+        str,
+        Help("observe this share alone, as 3/16; `sonde merge` makes one run of all", "--shard", "all of it"),
+    ] = ""
+    merges: str = ""
+    device: Annotated[AnyDevice, Help("where models run", "--device")] = "auto"
+    device_map: Annotated[
+        str,
+        Help(
+            "where the parts of a model lie: auto, another policy of accelerate, or a JSON object or file of "
+            "devices by module, cpu and disk among them",
+            "--device-map",
+            "all on the device",
+        ),
+    ] = ""
+    dtype: Annotated[
+        str,
+        OneOf(DTYPES),
+        Help(
+            "type of the numbers in a model; auto is that of its weights, but on a processor not float16; "
+            "tf32 is float32 multiplied with fewer digits, on cuda alone",
+            "--dtype",
+        ),
+    ] = "auto"
+    batch_tokens: Annotated[
+        Count | None,
+        Help(
+            "subwords that a model reads at once, what fills up a batch included; fewer take less memory",
+            "--batch-tokens",
+            "1,024 on a processor, 32,768 on an accelerator",
+        ),
+    ] = None
+    budget: Annotated[
+        str,
+        Help(
+            "take the largest sample whose expected time fits, as 2h, 90m, 1h30m or 3600s",
+            "--budget",
+            "no bound",
+        ),
+    ] = ""
+    chosen: Mapping[str, Any] | None = None
+    lock: Annotated[Path | None, Help("run on exactly the items of this lock file", "--lock")] = None
+    trust_remote_code: Annotated[bool, Help("let a hub model run code of its own", "--trust-remote-code")] = (
+        False
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.budget:
+            seconds_of(self.budget, "--budget")
+
+
+def load_experiment(path: Path) -> Experiment:
+    """Read an experiment file.
+
+    Raises:
+        InputError: The file is missing or is not TOML.
+        UnknownNameError: A key that no experiment has; the nearest is named.
+        UsageError: A value of the wrong type, or an empty list.
+    """
+    return experiment_of(read_toml(path, "experiment"), str(path))
+
+
+_TABLES: Mapping[str, type[Selection | CaptureOptions]] = {"selection": Selection, "capture": CaptureOptions}
+
+
+def experiment_of(table: Mapping[str, Any], where: str) -> Experiment:
+    """An experiment from plain data; what is null, as JSON may have it, is not given.
+
+    Args:
+        table: Values by name.
+        where: What the table was read from, for errors.
+
+    Raises:
+        UnknownNameError: A key that no experiment has; the nearest is named.
+        UsageError: A value of the wrong type.
+    """
+    table = _given(table)
+    try:
+        tables = {
+            name: from_table(kind, table[name], name) for name, kind in _TABLES.items() if name in table
+        }
+        return from_table(Experiment, {**table, **tables}, "experiment")
+    except UsageError as error:
+        raise error.located(where) from None
+
+
+def _given(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _given(cast("Mapping[str, Any]", value)) if isinstance(value, dict) else value
+        for name, value in table.items()
+        if value is not None
+    }
+
+
+def as_json(experiment: Experiment) -> dict[str, Any]:
+    """An experiment as ``run.json`` holds it."""
+    return json.loads(json.dumps(dataclasses.asdict(experiment), default=list))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LensChoice:
+    """A lens of a run with the settings that its observations depend on.
+
+    Attributes:
+        name: Public name.
+        source: What it is loaded by: its name, or the path of a file.
+        version: The lens's own version.
+        tasks: Tasks whose labels it joins, by public name.
+        mode: ``"corrected"`` or ``"paper"``.
+        quirks: Quirks that are on.
+        options: Options as sorted pairs.
+        scoring: Names of options that scores depend on and observations do not.
+        seed: Seed of the experiment.
+        stage: 0, or the number of stages done before, see `ReadingLens.follow_up`.
+        found: What the stage before found, as sorted pairs.
+        capture: How its inputs are read, the same for all lenses that read a model.
+        paired: Whether its data sets are minimal pairs, see `sonde.lenses.PairingLens`.
+        labels: What the names of its tables of labels end in, where another lens of the run asks the same
+            tasks otherwise; empty where the tables are named by the task alone.
+    """
+
+    name: str
+    source: str
+    version: str
+    tasks: tuple[str, ...]
+    mode: str
+    quirks: tuple[str, ...]
+    options: tuple[tuple[str, Option], ...]
+    seed: int
+    scoring: tuple[str, ...] = ()
+    stage: int = 0
+    found: tuple[tuple[str, Option], ...] = ()
+    capture: CaptureOptions = field(default=CaptureOptions(), metadata=OMITTED_AT_DEFAULT)
+    paired: bool = field(default=False, metadata=OMITTED_AT_DEFAULT)
+    labels: str = field(default="", metadata=OMITTED_AT_DEFAULT)
+
+    @property
+    def folder(self) -> str:
+        """Name of the lens among the folders of observations; a later stage has one of its own."""
+        return f"{self.name}.{self.stage}" if self.stage else self.name
+
+    @property
+    def observing(self) -> LensChoice:
+        """The lens as far as observations depend on it: other numbers of the same states forward nothing."""
+        kept = tuple((name, value) for name, value in self.options if name not in self.scoring)
+        return dataclasses.replace(self, options=kept, scoring=(), labels="")
+
+
+def settings_of(lens: LensChoice, root: str = "") -> LensSettings:
+    """A lens's settings as its methods take them.
+
+    Args:
+        lens: The lens.
+        root: The folder of the run, where a stage before may have handed something on.
+    """
+    return LensSettings(
+        mode=lens.mode,
+        quirks=frozenset(lens.quirks),
+        options=dict(lens.options),
+        seed=lens.seed,
+        stage=lens.stage,
+        found=dict(lens.found),
+        root=root,
+    )

@@ -1,0 +1,174 @@
+"""A run under way, as every stage of it is handed on, and what it did, for those who called it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import polars as pl
+
+from sonde.experiments.experiment import Execution, Experiment
+from sonde.experiments.plan import ObserveJob, Reading, TrainJob
+from sonde.lenses import LENSES
+from sonde.results.headlines import findings, sentence
+from sonde.results.scores import read_scores
+from sonde.results.text_format import plain_words
+from sonde.store.cache import PartStore
+from sonde.store.run_folder import RunDirectory
+from sonde.tasks import Spread
+
+
+class Advance(Protocol):
+    """Called with the number of finished units of a stage."""
+
+    def __call__(self, count: int = 1, /) -> None:
+        """Report ``count`` more units as finished."""
+        ...
+
+
+class Progress(Protocol):
+    """A terminal, a log or nothing."""
+
+    def stage(self, title: str, total: int | None = None) -> AbstractContextManager[Advance]:
+        """Begin a stage of ``total`` units; leaving the context ends it."""
+        ...
+
+    def note(self, line: str) -> None:
+        """Say one line."""
+        ...
+
+
+def _nothing(_count: int = 1, /) -> None:
+    return None
+
+
+class Silent:
+    """Says nothing: for tests and for use as a library."""
+
+    def stage(self, title: str, total: int | None = None) -> AbstractContextManager[Advance]:
+        """See `Progress.stage`."""
+        return nullcontext(_nothing)
+
+    def note(self, line: str) -> None:
+        """See `Progress.note`."""
+
+
+def processor_time() -> float:
+    """Processor seconds of this process and of those that it started and that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A task that gave no data set, or a model that a lens cannot read, and why; the others go on."""
+
+    lens: str
+    task: str
+    language: str
+    reason: str
+    model: str = ""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run did.
+
+    Attributes:
+        directory: The folder of the run.
+        readings: What the lenses were shown.
+        jobs: The observations that were planned.
+        trainings: The trainings that were planned.
+        trained: Methods that had to be trained this time.
+        observed: Items that needed a forward pass this time.
+        reused: Items whose observations were there already.
+        cached: Of those, items that another run on this machine had observed.
+        scores_key: Key of the scores; it changes when any score can.
+        seconds: Time by stage.
+        processor: Processor time by stage, of this process and of those that it started and that have ended.
+        refused: Tasks that gave no data set and models that a lens cannot read, and why.
+        data_sets: What each data set says of itself, by lens, group and task.
+        damaged: Parts that were found damaged and computed again.
+        files: A line about each file that a lens wrote beside the tables.
+    """
+
+    directory: RunDirectory
+    readings: tuple[Reading, ...] = ()
+    jobs: tuple[ObserveJob, ...] = ()
+    trainings: tuple[TrainJob, ...] = ()
+    trained: int = 0
+    observed: int = 0
+    reused: int = 0
+    cached: int = 0
+    scores_key: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+    processor: dict[str, float] = field(default_factory=dict)
+    refused: list[Refused] = field(default_factory=list[Refused])
+    data_sets: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    damaged: list[str] = field(default_factory=list[str])
+    files: list[str] = field(default_factory=list[str])
+
+    @contextmanager
+    def timed(self, stage: str) -> Generator[None]:
+        """Measure a stage."""
+        begin, used = time.monotonic(), processor_time()
+        yield
+        self.processor[stage] = self.processor.get(stage, 0.0) + processor_time() - used
+        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - begin, 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What every stage of a run is given.
+
+    Attributes:
+        experiment: What is measured.
+        execution: How and where.
+        progress: Is told how far the run is.
+        outcome: What the run did so far; each stage adds to it.
+        store: Keeps the tables of the run.
+    """
+
+    experiment: Experiment
+    execution: Execution
+    progress: Progress
+    outcome: Outcome
+    store: PartStore
+
+    @classmethod
+    def of(cls, experiment: Experiment, execution: Execution, progress: Progress) -> Session:
+        """A run that has done nothing yet."""
+        outcome, store = Outcome(RunDirectory(execution.output)), PartStore(execution.output)
+        return cls(
+            experiment=experiment, execution=execution, progress=progress, outcome=outcome, store=store
+        )
+
+    @property
+    def spread(self) -> Spread:
+        """Where labels are made: wherever the jobs of the run are done."""
+        return Spread(executor=self.execution.executor, workers=self.execution.light_workers)
+
+
+def headline(scores: Path) -> Iterator[str]:
+    """Lines for a person from ``scores.parquet``, lens by lens; nothing where there are no scores."""
+    table = read_scores(scores)
+    for name in table["lens"].unique(maintain_order=True):
+        rows = table.filter(pl.col("lens") == name)
+        # A lens that a user handed in from a file is not in the folder; its numbers are in the table.
+        own = list(LENSES.load(name).headline(rows)) if name in LENSES.names() else []
+        yield from own or _from_scores(name, rows)
+
+
+def _from_scores(lens: str, rows: pl.DataFrame) -> Iterator[str]:
+    """What every lens can say; nothing where it has no number."""
+    found = findings(rows)
+    if found:
+        yield ""
+        yield f"{plain_words(lens)}:"
+    for finding in found:
+        yield f"  {sentence(finding)}"

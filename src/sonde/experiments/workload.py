@@ -1,0 +1,374 @@
+"""What a run reads, before a model is loaded: jobs, inputs, subwords, and clusters of its items."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sonde.corpora import Item
+from sonde.experiments.cost import Amount
+from sonde.experiments.datasets import DEFAULT_SIZE
+from sonde.experiments.experiment import Execution, Experiment, settings_of
+from sonde.experiments.inputs import planned, read_by_models, settled
+from sonde.experiments.labels import read_labels
+from sonde.experiments.plan import ModelChoice, ObserveJob, Plan, Reading
+from sonde.experiments.progress import Progress, Session
+from sonde.experiments.resolve import draws
+from sonde.experiments.timing import observing
+from sonde.lenses import LENSES, reading_lens
+from sonde.models import ModelSpec, load_tokenizer
+from sonde.models.engine.files import behind_a_server, takes_texts
+from sonde.stats.estimate import LEAST_ICC
+from sonde.stats.power import Clustering, error_of
+from sonde.store.cache import PartStore
+
+_COUNTED = 2_000
+"""Texts of a model whose subwords are counted; of more, so many, evenly over their order, stand for all."""
+
+
+_LONGEST = 4
+"""Of each kind of job so many of its longest inputs show what memory they need."""
+
+
+_NAMES = "names_asked_about"
+"""In the report of a data set: how many names it asks about, of which a limit is, each in some statements."""
+
+
+Question = tuple[str, str, str, str]
+"""Lens, task (empty where the lens reads items), language and corpus hash."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """A run as far as it can be known without its models.
+
+    Attributes:
+        session: The run, in a folder that may be thrown away.
+        readings: What the lenses are shown.
+        models: What reads it.
+        plan: The jobs of the first stage.
+    """
+
+    session: Session
+    readings: Sequence[Reading]
+    models: Sequence[ModelChoice]
+    plan: Plan
+
+    @classmethod
+    def of(cls, experiment: Experiment, execution: Execution, progress: Progress) -> Outlook:
+        """Read the corpora, label and draw; what comes of it lies in the folder of the execution.
+
+        Raises:
+            SondeError: As for a run; what cannot be run cannot be planned.
+        """
+        session, lenses, able = settled(experiment, execution, progress)
+        readings, _, models = read_by_models(session, lenses, able)
+        return cls(session, readings, models, planned(session, models, readings))
+
+    @cached_property
+    def wanted(self) -> int:
+        """Items a task and language that the run takes: the limit, or what there is where that is less."""
+        limit = self.session.experiment.selection.limit
+        there = max(self._size(reading) for reading in self.readings)
+        return there if limit is None else min(limit, there)
+
+    @property
+    def unit(self) -> str:
+        """What the limit counts, in the plural."""
+        if any(_NAMES in report for reading in self.readings for report in self._reports(reading)):
+            return "names"
+        drawn = {draws(reading.lens) for reading in self.readings}
+        if len(drawn) > 1:
+            return "items"
+        return "examples a task" if drawn.pop() else f"{self.session.experiment.selection.unit}s"
+
+    def amount(self, limit: int) -> Amount:
+        """What the run reads with a limit: the same items come first, whatever the limit is."""
+        return _amount(limit, [(reading, self._first(reading, limit)) for reading in self.readings])
+
+    def _first(self, reading: Reading, limit: int) -> Sequence[Item]:
+        """What a lens is shown with a limit, of what it is shown with that of the run."""
+        if draws(reading.lens):
+            share = min(1.0, limit / max(1, self._size(reading)))
+            return reading.inputs[: round(share * len(reading.inputs))]
+        # A lens may read some items alone, as masked models do; what it adds to them, it always adds.
+        beyond = {item.item_id for item in reading.group.items[limit:]}
+        return [item for item in reading.inputs if item.item_id not in beyond]
+
+    def _size(self, reading: Reading) -> int:
+        """Which limit gives all that a lens is shown."""
+        if not draws(reading.lens):
+            return len(reading.group.items)
+        asked = self.session.experiment.selection.limit or DEFAULT_SIZE
+        sizes = [int(report.get(_NAMES, report.get("size", asked))) for report in self._reports(reading)]
+        return min(max(sizes, default=asked), asked)
+
+    def _reports(self, reading: Reading) -> list[Mapping[str, Any]]:
+        """What the data sets of a lens say of themselves."""
+        held = self.session.outcome.data_sets.get(f"{reading.lens.name}/{reading.group.prefix}", {})
+        return list(held.values())
+
+    @property
+    def servers(self) -> list[str]:
+        """Models that a server runs, by name."""
+        return [model.name for model in self.models if behind_a_server(model.spec)]
+
+    def jobs_there(self, folder: Path) -> int:
+        """How many jobs a folder holds the tables of already."""
+        jobs = (*self.plan.jobs, *self.plan.trainings)
+        return sum(all((folder / part.relative).exists() for part in job.parts) for job in jobs)
+
+    def subwords(self) -> int | None:
+        """Subwords of the texts that jobs read, each as often as it is; None where a server cuts them."""
+        if any(takes_texts(model.spec) for model in self.models):
+            return None
+        texts = self._texts()
+        counted: dict[ModelSpec, float] = {}
+        for job in self.plan.jobs:
+            spec = dataclasses.replace(job.model, reinitialise=None)
+            if spec not in counted:
+                counted[spec] = _subwords_a_character(spec, list(texts.values()))
+        return round(
+            sum(
+                counted[dataclasses.replace(job.model, reinitialise=None)]
+                * sum(len(texts[name]) for name in job.item_ids)
+                for job in self.plan.jobs
+            )
+        )
+
+    def _texts(self) -> dict[str, str]:
+        return {item.item_id: item.text for reading in self.readings for item in reading.inputs}
+
+    def longest(self) -> list[ObserveJob]:
+        """For each kind of job one with its longest inputs, which need the most memory."""
+        texts, kinds = self._texts(), dict[tuple[Any, ...], list[ObserveJob]]()
+        for job in self.plan.jobs:
+            if job.model.reinitialise is None and not takes_texts(job.model):
+                work = observing(job)
+                kinds.setdefault((work.subject, work.does, work.where), []).append(job)
+        return [dataclasses.replace(jobs[0], item_ids=_long(jobs, texts)) for jobs in kinds.values()]
+
+    def clusterings(self) -> dict[Question, Clustering]:
+        """How what is scored falls into clusters, for each question that a lens asks."""
+        return clusterings(self.readings, self.session.store)
+
+
+def clusterings(readings: Sequence[Reading], store: PartStore) -> dict[Question, Clustering]:
+    """How what is scored falls into clusters, by lens, task, language and corpus hash."""
+    found: dict[Question, Clustering] = {}
+    for reading in readings:
+        lens, group = LENSES.load(reading.lens.source), reading.group
+        place = group.language, group.corpus_hash
+        found[reading.lens.name, "", *place] = _of([item.cluster for item in reading.inputs])
+        for task in reading.lens.tasks if draws(reading.lens) else ():
+            examples = read_labels(store, task, group, reading.lens.labels)
+            tested = lens.tested(examples, settings_of(reading.lens))
+            if not tested.is_empty():
+                found[reading.lens.name, task, *place] = _of(tested["cluster"].to_list())
+    return found
+
+
+def _of(clusters: Sequence[str]) -> Clustering:
+    return Clustering.of(list(Counter(clusters).values()))
+
+
+def amount_read(limit: int, readings: Sequence[Reading]) -> Amount:
+    """What a finished run has read, by what its lenses were shown."""
+    return _amount(limit, [(reading, reading.inputs) for reading in readings])
+
+
+def _amount(limit: int, shown: Sequence[tuple[Reading, Sequence[Item]]]) -> Amount:
+    lengths = {
+        (reading.group.corpus, item.item_id): len(item.text) for reading, inputs in shown for item in inputs
+    }
+    again = sum(
+        min(reading_lens(reading.lens.source).read_again, len(inputs))
+        for reading, inputs in shown
+        if not reading.methods
+    )
+    return Amount(limit, len(lengths), sum(lengths.values()), again)
+
+
+def _long(jobs: Sequence[ObserveJob], texts: Mapping[str, str]) -> tuple[str, ...]:
+    names = {name for job in jobs for name in job.item_ids}
+    return tuple(sorted(names, key=lambda name: (-len(texts[name]), name))[:_LONGEST])
+
+
+def _subwords_a_character(spec: ModelSpec, texts: Sequence[str]) -> float:
+    """Subwords of a model for each character of some texts."""
+    some = texts[:: max(1, len(texts) // _COUNTED)]
+    ids = load_tokenizer(spec)(list(some), add_special_tokens=False)["input_ids"]
+    return sum(map(len, ids)) / max(1, sum(map(len, some)))
+
+
+FACTORS = (0.5, 1.0, 2.0)
+"""How large the differences are, of the detectable one, for which the items needed are told."""
+
+
+CORRELATION = 0.5
+"""Of two models' answers to one item, as far as it is not known; most are more alike, which shows more."""
+
+
+ASSUMED = (
+    f"80 % power at p < 0.05 of one number alone, two-sided (a comparison of several tests each at a lower "
+    f"level, at worst 0.05 over their number, and shows less); intraclass correlation {LEAST_ICC:g}; two "
+    f"models on the same items, whose answers correlate by {CORRELATION:g} (by 0 it is {math.sqrt(2):.1f} "
+    f"times as much, by 0.9 {math.sqrt(0.2):.1f} times)"
+)
+"""What figures between two models rest on, in words."""
+
+
+_BETWEEN = math.sqrt(2 * (1 - CORRELATION))
+
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needed:
+    """Items that a difference needs.
+
+    Attributes:
+        difference: The difference, in the unit of the number.
+        items: So many of the same clusters; None where no number of them is enough.
+        clusters: So many clusters of the same size, where the same ones are not enough.
+    """
+
+    difference: float
+    items: int | None
+    clusters: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shows:
+    """What a sample can show of one number.
+
+    Attributes:
+        lens: The lens.
+        task: Its task; empty where it reads items.
+        language: Of the code.
+        model: The model; empty where no warm-up was done.
+        metric: The number; empty likewise.
+        value: What the warm-up gave; None without one.
+        share: Whether the number is a share, whose differences are points of a hundred.
+        items: Items that it will rest on.
+        effective_clusters: Clusters of equal size that theirs are worth.
+        design_effect: How much larger the variance is than that of independent items.
+        deviation: Spread of single items; None where it is not known, and then differences are in its unit.
+        detectable: The difference between two models that the sample reveals; None below two effective
+            clusters.
+        from_control: The same of the paired difference to the best control; None where there is none.
+        needed: Items that half of it, it, and twice of it need.
+    """
+
+    lens: str
+    task: str
+    language: str
+    model: str = ""
+    metric: str = ""
+    value: float | None = None
+    share: bool = False
+    items: int
+    effective_clusters: float
+    design_effect: float
+    deviation: float | None = None
+    detectable: float | None = None
+    from_control: float | None = None
+    needed: tuple[Needed, ...] = ()
+
+
+def shows(
+    answers: Sequence[tuple[Row, Row | None]],
+    tried: Mapping[Question, Clustering],
+    planned: Mapping[Question, Clustering],
+) -> list[Shows]:
+    """What a sample can show of each number that speaks for a lens.
+
+    Args:
+        answers: Of a warm-up, the scores that speak, and the paired difference to the best control of each.
+        tried: How the items of the warm-up fell into clusters.
+        planned: How those of the sample do.
+    """
+    found: list[Shows] = []
+    known: set[Question] = set()
+    for row, gain in answers:
+        question = _question(row, planned)
+        if question in tried and question in planned:
+            known.add(question)
+            found.append(_of_number(row, gain, question, tried[question], planned[question]))
+    # A few items leave some numbers without an interval: what others show of the same lens is enough.
+    spoken = {(one.lens, one.model) for one in found if one.deviation is not None}
+    found = [one for one in found if one.deviation is not None or (one.lens, one.model) not in spoken]
+    # A lens of many tasks has no number over all of them.
+    by_task = {question[0] for question in planned if question[1]}
+    bare = [one for one in planned if one not in known and (one[1] or one[0] not in by_task)]
+    lenses = {question[0] for question in known}
+    return found + [_of_clusters(one, planned[one]) for one in bare if one[0] not in lenses or one[1]]
+
+
+def _question(row: Row, planned: Mapping[Question, Clustering]) -> Question:
+    place = row["language"], row["corpus_hash"]
+    own = row["lens"], row["task"] or "", *place
+    return own if own in planned else (row["lens"], "", *place)
+
+
+def _of_number(
+    row: Row, gain: Row | None, question: Question, tried: Clustering, planned: Clustering
+) -> Shows:
+    here, there = _as_scored(row, tried, tried), _as_scored(row, tried, planned)
+    deviation = here.deviation(error_of(row))
+    known = math.isfinite(deviation)
+    from_control = None
+    if gain is not None:
+        of_gain, later = _as_scored(gain, tried, tried), _as_scored(gain, tried, planned)
+        from_control = _finite(later.detectable(of_gain.deviation(error_of(gain))))
+    shown = _of_clusters(question, there, deviation * _BETWEEN if known else 1.0)
+    return dataclasses.replace(
+        shown,
+        task=row["task"] or "",
+        model=row["model"],
+        metric=row["metric"],
+        value=_finite(row["value"]),
+        share=row["n_eff"] is not None,
+        deviation=deviation if known else None,
+        from_control=from_control,
+    )
+
+
+def _as_scored(row: Row, tried: Clustering, clustering: Clustering) -> Clustering:
+    """A clustering as a number counts it: what is weighed by subwords has fewer effective clusters."""
+    counted = row["effective_clusters"] or tried.effective
+    return dataclasses.replace(clustering, effective=clustering.effective * counted / tried.effective)
+
+
+def _of_clusters(question: Question, clustering: Clustering, deviation: float = 1.0) -> Shows:
+    """What clusters alone tell, for items of a spread."""
+    lens, task, language, _ = question
+    difference = _finite(clustering.detectable(deviation))
+    multiples = [] if difference is None else [difference * factor for factor in FACTORS]
+    return Shows(
+        lens=lens,
+        task=task,
+        language=language,
+        items=round(clustering.items),
+        effective_clusters=clustering.effective,
+        design_effect=clustering.design_effect(),
+        detectable=difference,
+        needed=tuple(_needed(clustering, one, deviation) for one in multiples),
+    )
+
+
+def _needed(clustering: Clustering, difference: float, deviation: float) -> Needed:
+    items = clustering.items_for(difference, deviation)
+    more = clustering.clusters_for(difference, deviation) if items is None else None
+    return Needed(difference=difference, items=items, clusters=more)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

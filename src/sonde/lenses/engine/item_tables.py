@@ -1,0 +1,133 @@
+"""Items as a table and back: the one way in which jobs in other processes get their items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+from sonde.corpora import Given, Item, Tag
+from sonde.results.schema import Columns, scan_files, schema_of
+from sonde.store.run_folder import RunDirectory
+
+_GIVEN = {
+    "task": pl.String,
+    "label": pl.String,
+    "start": pl.Int64,
+    "end": pl.Int64,
+    "other_start": pl.Int64,
+    "other_end": pl.Int64,
+    "split": pl.String,
+}
+
+
+ITEMS_COLUMNS: Columns = {
+    "corpus": (pl.String, "the corpus, as named by the user"),
+    "item_id": (
+        pl.String,
+        "hash of the content as it stands in the file, the language and the unit; equal content is one item",
+    ),
+    "identifier": (pl.String, "id given by the source, else `item_id`"),
+    "language": (pl.String, "public name"),
+    "unit": (pl.String, "`function` or `file`"),
+    "path": (pl.String, "path of the file inside the corpus"),
+    "name": (pl.String, "qualified name of the function, else the file's name"),
+    "offset": (pl.Int64, "first character in the file"),
+    "cluster": (pl.String, "the unit of resampling"),
+    "repository": (pl.String, "where definitions are looked up"),
+    "licence": (pl.String, "licence as known"),
+    "context": (pl.String, "what the model reads before the item; empty for an item shown alone"),
+    "docstring": (pl.String, "the function's documentation; empty where there is none"),
+    "text": (pl.String, "the code"),
+    "bytes": (pl.Int64, "size of the text in UTF-8"),
+    "characters": (pl.Int64, "size of the text in characters"),
+    "tags": (
+        pl.List(pl.Struct({"start": pl.Int64, "end": pl.Int64, "label": pl.String})),
+        "the user's labels on characters of the text",
+    ),
+    "given": (pl.List(pl.Struct(_GIVEN)), "labels that the source brings; -1 where there is no other place"),
+    "cuts": (pl.List(pl.Int64), "characters at which no subword may go on"),
+    "oldest": (
+        pl.String,
+        "day on which its oldest part was last changed; empty, as the next two, in a run without --cut-off",
+    ),
+    "newest": (pl.String, "the same of its newest part"),
+    "period": (pl.String, "`before` or `after` the day of --cut-off"),
+    "original": (pl.String, "with --transform, `item_id` of the item before it; else empty"),
+}
+"""Columns of ``items.parquet`` and ``inputs.parquet``, one row an item."""
+
+
+ITEMS_SCHEMA = schema_of(ITEMS_COLUMNS)
+
+
+SCORED_ITEMS = (
+    "item_id", "language", "unit", "path", "name", "cluster", "repository", "licence", "bytes", "characters",
+)  # fmt: skip
+"""Columns of the items that lenses score with."""
+
+
+_COMPUTED = ("corpus", "bytes", "characters", "tags", "given", "cuts")
+
+
+_COPIED = tuple(name for name in ITEMS_SCHEMA if name not in _COMPUTED)
+
+
+_ROW, _ORDER = "_row", "_order"
+
+
+def items_frame(groups: Iterable[tuple[str, Sequence[Item]]]) -> pl.DataFrame:
+    """The table of ``items.parquet`` from corpora with their items."""
+    held = [(corpus, item) for corpus, items in groups for item in items]
+    columns = {name: [getattr(item, name) for _, item in held] for name in _COPIED} | {
+        "corpus": [corpus for corpus, _ in held],
+        "bytes": [len(item.text.encode("utf-8", "replace")) for _, item in held],
+        "characters": [len(item.text) for _, item in held],
+        "tags": [
+            [{"start": tag.start, "end": tag.end, "label": tag.label} for tag in item.tags]
+            for _, item in held
+        ],
+        "given": [
+            [{name: getattr(given, name) for name in _GIVEN} for given in item.given] for _, item in held
+        ],
+        "cuts": [list(item.cuts) for _, item in held],
+    }
+    return pl.DataFrame({name: columns[name] for name in ITEMS_SCHEMA}, schema=ITEMS_SCHEMA)
+
+
+def items_from(frame: pl.DataFrame) -> list[Item]:
+    """The items of such a table, in its order."""
+    return [
+        Item(
+            **{name: row[name] for name in _COPIED},
+            tags=tuple(Tag(tag["start"], tag["end"], tag["label"]) for tag in row["tags"]),
+            given=tuple(Given(**given) for given in row["given"]),
+            cuts=tuple(row["cuts"]),
+        )
+        for row in frame.iter_rows(named=True)
+    ]
+
+
+def scan_inputs(run: RunDirectory, corpus: str, language: str) -> pl.LazyFrame:
+    """What lenses read of a corpus in one language: items, and what tasks derived from them."""
+    return _of(_scanned(run), corpus, language)
+
+
+def _scanned(run: RunDirectory) -> pl.LazyFrame:
+    return scan_files([run.intact(path) for path in (run.items, run.inputs)])
+
+
+def read_inputs(run: RunDirectory, corpus: str, language: str, ids: Sequence[str]) -> list[Item]:
+    """Some of what lenses read, in the order of ``ids``; texts that stand far from them are not read."""
+    table = _scanned(run)
+    wanted = pl.LazyFrame({"item_id": ids, _ORDER: range(len(ids))}, {"item_id": pl.String, _ORDER: pl.Int64})
+    names = _of(table.select("corpus", "language", "item_id").with_row_index(_ROW), corpus, language)
+    rows = names.join(wanted, on="item_id", how="semi").select(_ROW).collect()[_ROW].sort()
+    if rows.is_empty():
+        return []
+    around = table.slice(rows[0], rows[-1] - rows[0] + 1)
+    return items_from(_of(around, corpus, language).join(wanted, on="item_id").sort(_ORDER).collect())
+
+
+def _of(table: pl.LazyFrame, corpus: str, language: str) -> pl.LazyFrame:
+    return table.filter((pl.col("corpus") == corpus) & (pl.col("language") == language))

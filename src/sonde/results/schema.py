@@ -1,0 +1,197 @@
+"""Columns of a table with their types and meanings, declared once: the schema and the docs come from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+ColumnType = pl.DataType | type[pl.DataType]
+
+
+Columns = Mapping[str, tuple[ColumnType, str]]
+"""Columns in their order, each with its type and, in one line of Markdown, what it holds."""
+
+
+def scan_files(paths: Path | list[Path]) -> pl.LazyFrame:
+    """Parquet files below one another, lazily; nothing in their names is a pattern or a column.
+
+    Unasked, polars reads ``*``, ``?`` and brackets in a path as a pattern.
+    """
+    return pl.scan_parquet(paths, glob=False, hive_partitioning=False)
+
+
+def schema_of(columns: Columns) -> dict[str, ColumnType]:
+    """The schema that polars takes.
+
+    >>> schema_of({"nats": (pl.Float32, "surprisal")})
+    {'nats': Float32}
+    """
+    return {name: kind for name, (kind, _) in columns.items()}
+
+
+Dimensions = tuple[tuple[str, str], ...]
+"""Name and value of each dimension, the outermost first."""
+
+
+DIMENSIONS = pl.List(pl.Struct({"name": pl.String, "value": pl.String}))
+"""Type of the column ``dimensions``."""
+
+
+REASON = "reason"
+"""Dimension of a row that stands for what was not scored: why."""
+
+
+SELECTION = "selection"
+"""Dimension of the one number of several, for example of several layers, that validation chose."""
+
+
+_COLUMN = pl.col("dimensions")
+
+
+def dimension(name: str) -> pl.Expr:
+    """The value of a dimension in a table of scores; null in rows without it.
+
+    >>> rows = [[{"name": "tag", "value": "a;b"}]]
+    >>> table = pl.DataFrame({"dimensions": rows}, {"dimensions": DIMENSIONS})
+    >>> table.select(tag=dimension("tag"), kind=dimension("kind")).row(0)
+    ('a;b', None)
+    """
+    element = pl.element().struct
+    chosen = element.field("value").filter(element.field("name") == name)
+    return _COLUMN.list.eval(chosen).list.first()
+
+
+def dimensions_named(*names: str) -> pl.Expr:
+    """Whether the dimensions of a row are exactly those, whatever their values; without names: none."""
+    held = _COLUMN.list.eval(pl.element().struct.field("name"))
+    same = [held.list.contains(name) for name in names]
+    return pl.all_horizontal(held.list.len() == len(names), *same)
+
+
+def dimensions_are(values: Mapping[str, str]) -> pl.Expr:
+    """Whether the dimensions of a row are exactly those, with these values.
+
+    >>> rows = [[{"name": "tag", "value": "a"}], []]
+    >>> table = pl.DataFrame({"dimensions": rows}, {"dimensions": DIMENSIONS})
+    >>> table.select(some=dimensions_are({"tag": "a"}), none=dimensions_are({})).rows()
+    [(True, False), (False, True)]
+    """
+    same = [dimension(name).eq_missing(value) for name, value in values.items()]
+    return pl.all_horizontal(_COLUMN.list.len() == len(values), *same)
+
+
+def in_words(dimensions: pl.Expr = _COLUMN, *, between: str = " ", without: Sequence[str] = ()) -> pl.Expr:
+    """The dimensions of a row for a reader, for example ``"epochs 2, fraction 0.33"``; empty without any.
+
+    Args:
+        dimensions: The column, or a part of its lists.
+        between: What stands between a name and its value.
+        without: Names of dimensions that are left out.
+    """
+    element = pl.element().struct
+    written = pl.concat_str(element.field("name"), element.field("value"), separator=between)
+    kept = written.filter(~element.field("name").is_in(list(without)))
+    return dimensions.list.eval(kept).list.join(", ")
+
+
+def named(dimensions: Dimensions) -> str:
+    """Return the dimensions of one number as `in_words` has them.
+
+    >>> named((("shared", "tokens"), ("role", "function")))
+    'shared tokens, role function'
+    """
+    return ", ".join(f"{name} {value}" for name, value in dimensions)
+
+
+OBSERVATIONS_COLUMNS: Columns = {
+    "item_id": (pl.String, "the item"),
+    "file": (pl.String, "its path"),
+    "cluster": (pl.String, "its unit of resampling"),
+    "language": (pl.String, "public name"),
+    "position": (pl.Int32, "index among the item's subwords"),
+    "start": (pl.Int32, "first character, in the item"),
+    "end": (pl.Int32, "end of its characters, exclusive"),
+    "subword": (pl.String, "readable surface"),
+    "subword_id": (pl.Int32, "its id in the vocabulary"),
+    "nats": (pl.Float32, "surprisal"),
+    "rank": (
+        pl.Int32,
+        "rank among the vocabulary: 1 = best, near-ties pessimistic; null beyond what a server tells",
+    ),
+    "entropy": (pl.Float32, "entropy of the prediction, in nats; null where a server does not tell it"),
+    "context": (pl.Int32, "subwords of the item that the model could see"),
+    "bytes": (pl.Int16, "UTF-8 bytes that the subword stands for"),
+    "text_characters": (
+        pl.Int32,
+        "size of the text from the end of the subword before it to its own end, so that they add up to the "
+        "text whatever a tokenizer leaves out",
+    ),
+    "text_bytes": (pl.Int32, "the same in UTF-8 bytes"),
+    "covered": (
+        pl.Int32,
+        "of `text_characters` those that the subword itself stands for; 0 for the unknown subword",
+    ),
+    "file_nats": (
+        pl.Float32,
+        "`nats` behind the text of the item's file; null, as the next four, where that was not asked for",
+    ),
+    "file_rank": (pl.Int32, "`rank` there"),
+    "file_entropy": (pl.Float32, "`entropy` there"),
+    "file_context": (pl.Int32, "subwords that the model could see there, those of the file included"),
+    "file_top_nats": (pl.Float32, "surprisal of the best alternative there"),
+    "kind": (pl.String, "token kind; `layout` for blanks, `merged` for subwords over several tokens"),
+    "role": (pl.String, "token role"),
+    "tag": (pl.String, "`parent -> node`"),
+    "merged": (pl.Int16, "number of code tokens in the subword"),
+    "token": (pl.Int32, "index of the (first) code token, -1 for layout"),
+    "word": (pl.String, "its text where the subword lies in one token"),
+    "construct": (pl.String, "innermost construct"),
+    "ancestors": (pl.String, "distinct kinds of the ancestors, outermost first, joined by `/`"),
+    "origin": (pl.String, "of a call: `internal`, `local`, `builtin`, `external` or empty"),
+    "origin_part": (pl.String, "of a call: `name` or `arguments`"),
+    "call_form": (pl.String, "of a call: `bare` or `method`"),
+    "user_tag": (pl.String, "the user's labels on it, joined by a vertical bar"),
+    "top": (pl.List(pl.String), "best alternatives, best first"),
+    "top_nats": (pl.List(pl.Float32), "their surprisal"),
+}
+"""Columns of the surprisal lens's item table, one row a scored subword."""
+
+
+OBSERVATIONS_SCHEMA = schema_of(OBSERVATIONS_COLUMNS)
+
+
+FILE_COLUMNS = tuple(name for name in OBSERVATIONS_SCHEMA if name.startswith("file_"))
+"""What a subword cost behind the text of its file; null where that was not asked for."""
+
+
+FIRST = (pl.col("context") == 0).fill_null(value=False)
+"""Whether a model that reads from left to right had nothing of the text before a subword."""
+
+
+FIRST_PART = ("text", "first")
+"""Dimension of the scores of these subwords; they are in no other slice."""
+
+
+SHARED_TOKENS = ("shared", "tokens")
+"""Dimension, before the others, of scores over the code tokens that every model of a run has whole."""
+
+
+ANSWERS_COLUMNS: Columns = {
+    "task": (pl.String, "the task"),
+    "item_id": (pl.String, "the input that the example is in"),
+    "start": (pl.Int32, "first character of what was asked about"),
+    "end": (pl.Int32, "end of its characters, exclusive"),
+    "whole": (pl.Boolean, "it is the whole text"),
+    "layer": (pl.Int16, "the layer that was chosen on validation, where there are layers"),
+    "said": (
+        pl.String,
+        "the class that was answered; no probe was trained on the cluster of its example",
+    ),
+    "label": (pl.String, "the right class"),
+}
+"""Columns of ``answers/lens=LENS/model=MODEL/*.parquet``, one row a tested example."""
+
+
+ANSWERS = schema_of(ANSWERS_COLUMNS)

@@ -1,0 +1,547 @@
+"""How a table's values are written: the text that people read, and the numbers that programs read."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import polars as pl
+
+from sonde.stats.power import detectable_of
+from sonde.stats.verdict import verdict_allowed, why_no_verdict
+
+DASH = "–"
+
+
+Row = Mapping[str, Any]
+"""A record of a table, often a row of ``scores.parquet`` with more beside it."""
+
+
+Plain = str | float | int | bool | None
+"""What a cell of a CSV file holds."""
+
+
+Type = pl.DataType | type[pl.DataType]
+
+
+_REPLACEMENT = "\ufffd"
+
+
+_KEPT = "\t\n\r"
+
+
+def counted(how_many: float, noun: str, several: str = "") -> str:
+    """Write how many of something there are.
+
+    Args:
+        how_many: The number.
+        noun: Of what, of one.
+        several: Of several; by default with an s.
+
+    >>> counted(1, "pair"), counted(1200, "pair"), counted(0, "miss", "misses")
+    ('1 pair', '1,200 pairs', '0 misses')
+    """
+    shown = number(how_many, 0)
+    return f"{shown} {noun if shown == '1' else several or f'{noun}s'}"
+
+
+class _Pictures(dict[int, str]):
+    """For `str.translate`: visible signs for control characters, surrogates and unassigned code points."""
+
+    def __missing__(self, code: int) -> str:
+        sign = chr(code)
+        shown = sign
+        if sign not in _KEPT and unicodedata.category(sign) in ("Cc", "Cs", "Cn"):
+            shown = chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else _REPLACEMENT
+        self[code] = shown
+        return shown
+
+
+_PICTURES = _Pictures()
+
+
+def legible(text: str) -> str:
+    r"""Text with one visible sign for each that cannot be shown; line breaks and tabulators stay.
+
+    >>> ascii(legible("a\x1b[0m\x00\n\ud800"))
+    "'a\\u241b[0m\\u2400\\n\\ufffd'"
+    """
+    return text if text.isprintable() else type(text)(text.translate(_PICTURES))
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Join names for a sentence.
+
+    >>> join_names(["a"]), join_names(["a", "b"]), join_names(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number with fixed decimals and separated thousands; a dash where there is none.
+
+    >>> number(1234.5, 1), number(-0.25), number(-0.001), number(None), number(float("nan"))
+    ('1,234.5', '−0.25', '0.00', '–', '–')
+    """
+    if value is None or not math.isfinite(value):
+        return DASH
+    return f"{value:z,.{digits}f}".replace("-", "−")
+
+
+def count(value: float | None) -> str:
+    """A whole number with separators."""
+    return number(value, 0)
+
+
+_MORE_DIGITS = 4
+"""Decimals that a small number and its interval may have beyond those asked for."""
+
+
+def digits_shown(row: Row, scale: float = 1.0, digits: int = 2) -> int:
+    """Return the decimals with which a number and its interval are told from 0 and from each other.
+
+    Args:
+        row: ``value, ci_low, ci_high`` of a score.
+        scale: By which all three are multiplied.
+        digits: Decimals that are enough for most numbers.
+
+    Returns:
+        ``digits``, or up to three more where both ends would be printed alike, or a number whose interval
+        excludes 0 as 0; ``digits`` too where three more do not help.
+
+    >>> digits_shown({"value": 0.0004, "ci_low": 0.0001, "ci_high": 0.0007})
+    4
+    >>> digits_shown({"value": 0.0004, "ci_low": -0.1, "ci_high": 0.1})
+    2
+    """
+    low, high = _bounds(row)
+    if low is None or high is None or low == high:
+        return digits
+    value = _value(row)
+    for more in range(digits, digits + _MORE_DIGITS):
+        unit = 10.0**-more
+        is_flat = round(low * scale, more) == round(high * scale, more)
+        is_lost = value is not None and low * high > 0 and abs(value * scale) < unit / 2
+        if not is_flat and not is_lost:
+            return more
+    return digits
+
+
+def rounded_ends(row: Row, scale: float = 1.0, digits: int = 2) -> tuple[float, float] | None:
+    """Return the scaled ends of an interval, apart from each other in print; None where there is no interval.
+
+    Ends that `digits_shown` does not tell apart are rounded outwards. Equal ends are those of a number that
+    does not vary, which has no interval.
+    """
+    low, high = _bounds(row)
+    if low is None or high is None or low == high:
+        return None
+    low, high = low * scale, high * scale
+    unit = 10.0 ** -digits_shown(row, scale, digits)
+    if round(low / unit) == round(high / unit):
+        return math.floor(low / unit) * unit, math.ceil(high / unit) * unit
+    return low, high
+
+
+def interval(row: Row, scale: float = 1.0, digits: int = 2) -> str:
+    """The 95 % interval of a score row, never printed as one of no width; a dash where there is none.
+
+    >>> interval({"value": 0.0004, "ci_low": 0.0001, "ci_high": 0.0007})
+    '[0.0001, 0.0007]'
+    """
+    ends = rounded_ends(row, scale, digits)
+    if ends is None:
+        return DASH
+    shown = digits_shown(row, scale, digits)
+    return f"[{number(ends[0], shown)}, {number(ends[1], shown)}]"
+
+
+NO_VARIATION = "no variation"
+"""What stands in the place of an interval where a number is the same in every cluster."""
+
+
+def with_interval(row: Row, scale: float = 1.0, digits: int = 2) -> str:
+    """Value and interval, for example ``1.43 [1.39, 1.47]``.
+
+    >>> with_interval({"value": 0.0, "ci_low": 0.0, "ci_high": 0.0})
+    '0.00 (no variation)'
+    """
+    value = number(row["value"] * scale, digits_shown(row, scale, digits))
+    if (bounds := interval(row, scale, digits)) != DASH:
+        return f"{value} {bounds}"
+    return value if _bounds(row)[0] is None else f"{value} ({NO_VARIATION})"
+
+
+def _bounds(row: Row) -> tuple[float, float] | tuple[None, None]:
+    """Both ends of a row's interval, or neither: half an interval is none."""
+    low, high = row.get("ci_low"), row.get("ci_high")
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return None, None
+    return low, high
+
+
+def _value(held: Any) -> float | None:
+    """The number of a score row, or the number itself; None where it is none."""
+    value = held["value"] if isinstance(held, Mapping) else held
+    return value if value is not None and math.isfinite(value) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """Plain text; the base of the formats of numbers.
+
+    Attributes:
+        missing: What stands where there is no value.
+        right: Whether the column is right-aligned, and sorted from the largest when it is first clicked.
+    """
+
+    missing: str = DASH
+    right: bool = False
+
+    parts: ClassVar[Mapping[str, Type]] = {"": pl.String}
+    """What stands behind the title of each column that this is in a CSV file, and the type of its values."""
+
+    def text(self, held: Any) -> str:
+        """A value that is not missing, as people read it."""
+        return str(held)
+
+    def order(self, held: Any) -> float | None:
+        """The number by which rows are sorted; None where they are sorted by text."""
+        del held
+        return None
+
+    def plain(self, held: Any) -> tuple[Plain, ...]:
+        """One value for each of `parts`."""
+        return (legible(str(held)),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number(Format):
+    """A number with fixed decimals; of a score row, its value.
+
+    Attributes:
+        digits: Decimals.
+        scale: By which the number is multiplied, for example 100 where a share is shown in per cent.
+    """
+
+    digits: int = 2
+    scale: float = 1.0
+    right: bool = True
+
+    parts: ClassVar[Mapping[str, Type]] = {"": pl.Float64}
+
+    def text(self, held: Any) -> str:
+        """The scaled number with its decimals."""
+        value = _value(held)
+        return self.missing if value is None else number(value * self.scale, self.digits)
+
+    def order(self, held: Any) -> float | None:
+        """The number itself."""
+        return _value(held)
+
+    def plain(self, held: Any) -> tuple[Plain, ...]:
+        """The scaled number, not rounded to the decimals shown."""
+        return (self._scaled(_value(held)),)
+
+    def _scaled(self, value: float | None) -> float | None:
+        # Twelve digits leave out what multiplying by 100 adds at the end: 7.000000000000001.
+        return None if value is None else float(f"{value * self.scale:.12g}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count(Number):
+    """A whole number."""
+
+    digits: int = 0
+
+    parts: ClassVar[Mapping[str, Type]] = {"": pl.Int64}
+
+    def plain(self, held: Any) -> tuple[Plain, ...]:
+        """The number as an integer."""
+        value = _value(held)
+        return (None if value is None else round(value),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class General(Number):
+    """A number of any size, such as a learning rate, with as many digits as it needs."""
+
+    def text(self, held: Any) -> str:
+        """The shortest of decimals and powers of ten."""
+        value = _value(held)
+        return self.missing if value is None else f"{value:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PValue(Number):
+    """A p-value; one too small for its decimals is said to be below the least that they show."""
+
+    digits: int = 4
+
+    def text(self, held: Any) -> str:
+        """For example ``0.0312``, or ``< 0.0001``."""
+        value, least = _value(held), 10.0**-self.digits
+        if value is None:
+            return self.missing
+        return f"< {number(least, self.digits)}" if value < least else number(value, self.digits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval(Number):
+    """The 95 % interval of a score row; low and high are two columns of a CSV file."""
+
+    parts: ClassVar[Mapping[str, Type]] = {" low": pl.Float64, " high": pl.Float64}
+
+    def text(self, held: Any) -> str:
+        """Both ends in brackets."""
+        bounds = interval(held, self.scale, self.digits)
+        return self.missing if bounds == DASH else bounds
+
+    def order(self, held: Any) -> float | None:
+        """Its lower end."""
+        return _bounds(held)[0]
+
+    def plain(self, held: Any) -> tuple[Plain, ...]:
+        """Both ends, scaled."""
+        return tuple(self._scaled(end) for end in _bounds(held))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithInterval(Number):
+    """A score row's value with its 95 % interval behind it; three columns of a CSV file."""
+
+    parts: ClassVar[Mapping[str, Type]] = {"": pl.Float64, " low": pl.Float64, " high": pl.Float64}
+
+    def text(self, held: Any) -> str:
+        """For example ``1.43 [1.39, 1.47]``."""
+        return self.missing if _value(held) is None else with_interval(held, self.scale, self.digits)
+
+    def plain(self, held: Any) -> tuple[Plain, ...]:
+        """Value and both ends, scaled."""
+        return tuple(self._scaled(one) for one in (_value(held), *_bounds(held)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithHalf(WithInterval):
+    """A score row's value with half the width of its interval, where whole intervals do not fit."""
+
+    def text(self, held: Any) -> str:
+        """For example ``41.3 ±2.1``."""
+        value, (low, high) = _value(held), _bounds(held)
+        if value is None:
+            return self.missing
+        digits = digits_shown(held, self.scale, self.digits) if isinstance(held, Mapping) else self.digits
+        shown = number(value * self.scale, digits)
+        if low is None or high is None or low == high:
+            return shown
+        return f"{shown} ±{number(self.scale / 2 * (high - low), digits)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clusters(Format):
+    """A score row's clusters, how many of equal size they are worth, and whether that allows no verdict."""
+
+    right: bool = True
+
+    parts: ClassVar[Mapping[str, Type]] = {"": pl.Int64, " effective": pl.Float64, " verdict": pl.Boolean}
+
+    def text(self, held: Any) -> str:
+        """For example ``12 (worth 8.3), no verdict``."""
+        effective = held.get("effective_clusters")
+        worth = "" if effective is None else f" (worth {number(effective, 1)})"
+        return f"{count(held['n_clusters'])}{worth}{'' if verdict_allowed(held) else ', no verdict'}"
+
+    def order(self, held: Any) -> float | None:
+        """The number of clusters."""
+        return held["n_clusters"]
+
+    def plain(self, held: Any) -> tuple[Plain, ...]:
+        """Clusters, effective clusters, and whether a verdict is allowed."""
+        return held["n_clusters"], held.get("effective_clusters"), verdict_allowed(held)
+
+
+TEXT = Format()
+"""Plain text."""
+
+
+COUNT = Count()
+"""A whole number."""
+
+
+PERCENT = Number(digits=1, scale=100)
+"""A share, shown in per cent."""
+
+
+PERCENT_WITH_INTERVAL = WithInterval(digits=1, scale=100)
+"""A share with its interval behind it, in per cent."""
+
+
+NO_DIFFERENCE = "no difference found"
+"""What is said of a number that allows a verdict and is not told from what it is held against."""
+
+
+TOO_LITTLE = "too little data"
+"""What is said of a number that allows no verdict; its estimate stands beside it."""
+
+
+_MOST_DIGITS = 8
+
+
+def bounds(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
+    """The interval of a score row, empty where none is known.
+
+    Args:
+        row: A row of ``scores.parquet``.
+        scale: By which both ends are multiplied.
+        digits: Decimals; more where both ends would be printed alike (`formats.digits_shown`).
+        sign: ``"+"`` writes the sign of positive numbers too.
+
+    >>> bounds({"value": 0.3, "ci_low": 0.25, "ci_high": 0.5}, 100)
+    '[25.0, 50.0]'
+    >>> bounds({"value": 0.0, "ci_low": 0.0, "ci_high": 0.0})
+    '(no variation)'
+    """
+    ends = rounded_ends(row, scale, digits)
+    if ends is None:
+        return f"({NO_VARIATION})" if row["ci_low"] is not None and row["ci_low"] == row["ci_high"] else ""
+    shown = digits_shown(row, scale, digits)
+    return f"[{ends[0]:{sign}z.{shown}f}, {ends[1]:{sign}z.{shown}f}]"
+
+
+def figures(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
+    """A number with its interval, where plain text is printed; arguments as of `bounds`.
+
+    >>> figures({"value": 0.3, "ci_low": 0.25, "ci_high": 0.5}, 100, sign="+")
+    '+30.0 [+25.0, +50.0]'
+    """
+    if not math.isfinite(row["value"]):
+        return DASH
+    value = f"{scale * row['value']:{sign}z.{digits_shown(row, scale, digits)}f}"
+    return f"{value} {ends}" if (ends := bounds(row, scale, digits, sign)) else value
+
+
+def standing(row: Mapping[str, Any]) -> str:
+    """Why a number allows no verdict, in brackets behind a blank; empty where it allows one."""
+    return in_brackets(too_little(row))
+
+
+def too_little(row: Mapping[str, Any]) -> str:
+    """Why a number allows no verdict, as it is said beside its estimate; empty where it does."""
+    why = why_no_verdict(row)
+    return f"{TOO_LITTLE}: {why}" if why else ""
+
+
+def in_brackets(text: str) -> str:
+    """Return a text in brackets behind a blank; nothing of an empty one."""
+    return f" ({text})" if text else ""
+
+
+def would_be_found(difference: float, scale: float = 1.0, digits: int = 1, unit: str = "") -> str:
+    """Return what would have been found where no difference was, without a full stop.
+
+    Args:
+        difference: What four of five such samples would show (`sonde.stats.power`).
+        scale: By which it is multiplied.
+        digits: Decimals; more of a difference that would be printed as none.
+        unit: What stands behind it.
+
+    Returns:
+        Empty where it is not known.
+
+    >>> would_be_found(0.029, 100, unit=" points"), would_be_found(0.0004, digits=2), would_be_found(0.0)
+    ('2.9 points or more would have been found', '0.0004 or more would have been found', 'no variation')
+    """
+    if not math.isfinite(difference):
+        return ""
+    shown = abs(difference * scale)
+    if not shown:
+        return NO_VARIATION
+    digits = max(digits, -math.floor(math.log10(shown)))
+    return f"{number(shown, min(digits, _MOST_DIGITS))}{unit} or more would have been found"
+
+
+def nothing_found(
+    row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, unit: str = "", among: float = 1
+) -> str:
+    """Say of a paired difference that allows a verdict and is not told from 0 what would have been found.
+
+    >>> row = {"value": 0.0, "ci_low": -0.02, "ci_high": 0.02, "df": 29.0}
+    >>> nothing_found(row, 100, unit=" points")
+    'no difference found (2.8 points or more would have been found)'
+    """
+    told = would_be_found(detectable_of(row, among), scale, digits, unit)
+    return f"{NO_DIFFERENCE}{in_brackets(told)}"
+
+
+def nothing_found_in(
+    rows: Sequence[Mapping[str, Any]],
+    scale: float = 1.0,
+    digits: int = 1,
+    unit: str = "",
+    among: float = 1,
+) -> list[str]:
+    """Say in how many places no difference was found, and what would have been in each; empty without any.
+
+    Args:
+        rows: Differences that allow a verdict and are not told from what they are held against.
+        scale: By which they are multiplied.
+        digits: Decimals.
+        unit: What stands behind what would have been found.
+        among: Of how many each is one, where all hold at once.
+    """
+    if not rows:
+        return []
+    sizes = [size for row in rows if math.isfinite(size := detectable_of(row, among))]
+    told = would_be_found(max(sizes, default=math.nan), scale, digits, unit)
+    return [f"{NO_DIFFERENCE} in {len(rows)}{in_brackets(told and told + ' in each' * (len(rows) > 1))}"]
+
+
+def standing_of_difference(
+    row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, unit: str = ""
+) -> str:
+    """Why a difference allows no verdict, or that none was found, in brackets; empty where one was."""
+    if why := too_little(row):
+        return in_brackets(why)
+    if not row["ci_low"] <= 0 <= row["ci_high"]:
+        return ""
+    told = would_be_found(detectable_of(row), scale, digits, unit)
+    return in_brackets(f"{NO_DIFFERENCE}: {told}" if told else NO_DIFFERENCE)
+
+
+def digits_of(row: Mapping[str, Any]) -> int:
+    """Decimals that give a number of unknown unit, or half of its interval, three figures; at most six.
+
+    >>> [digits_of({"value": value, "ci_low": None, "ci_high": None}) for value in (1234.5, 12.5, 0.034, 0.0)]
+    [0, 1, 4, 2]
+    """
+    low, high = row["ci_low"], row["ci_high"]
+    half = 0.0 if low is None or high is None or not math.isfinite(high - low) else (high - low) / 2
+    size = max(abs(row["value"]), half)
+    return 2 if not size or not math.isfinite(size) else min(6, max(0, 2 - math.floor(math.log10(size))))
+
+
+def in_figures(row: Mapping[str, Any]) -> str:
+    """A number of unknown unit with its interval, both with the same decimals.
+
+    >>> in_figures({"value": 0.25, "ci_low": 0.2, "ci_high": 0.3})
+    '0.250 [0.200, 0.300]'
+    """
+    return with_interval(row, digits=digits_of(row)).replace("−", "-")
+
+
+_LONGEST = 60
+
+
+def plain_words(name: object) -> str:
+    r"""A name for a sentence: one line without control characters, cut where it is long.
+
+    >>> plain_words("random_weights"), ascii(plain_words("a\x1b[0m"))
+    ('random weights', "'a\\ufffd[0m'")
+    """
+    text = str(name).replace("_", " ") if str(name).isidentifier() else str(name)
+    shown = "".join(sign if sign.isprintable() else "\ufffd" for sign in text[: _LONGEST + 1])
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}\u2026"

@@ -1,0 +1,546 @@
+"""The one estimator of all lenses: a number from clustered observations, with its two-sided 95 % interval.
+
+What is estimated decides the interval (`Kind`), and nothing else does:
+
+- means of bits and nats: delete-one-cluster jackknife around the ratio of sums (the CR3 sandwich of Bell and
+  McCaffrey 2002), Student's t with the effective clusters less one, on the log scale where they are positive,
+  and on either side as wide as the bootstrap-t by cluster where skew asks for more (`sonde.stats.intervals`);
+- proportions: Korn and Graubard (1998), with a least design effect;
+- differences of proportions: per-example differences, on Fisher's scale, with a least variance;
+- other bounded statistics: the jackknife on Fisher's scale (correlations) or the logit scale (means of what
+  lies between 0 and 1); R^2 as it is, cut at 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+from scipy import sparse
+
+from sonde.stats.intervals import (
+    BOOTSTRAP_T,
+    SKEWED,
+    Bounds,
+    Column,
+    Kind,
+    effective_size,
+    korn_graubard,
+    student,
+    student_on_scale,
+    to_scale,
+    two_sided_p,
+    widening,
+)
+
+LEAST_ICC = 0.05
+"""Below this an intraclass correlation is not believed."""
+
+
+_UNSEEN_ICC = 0.2
+
+
+_SHOWING_CLUSTERS = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterSums:
+    """Sums of a group's observations in each cluster, in long format: one row a group and cluster.
+
+    Attributes:
+        group: Which group, from 0.
+        cluster: Which cluster, from 0; the same number is the same cluster in every group.
+        x: Sum of the numerator.
+        w: Sum of the denominator: a count, or bytes.
+        n_groups: Number of groups.
+    """
+
+    group: Int[np.ndarray, " row"]
+    cluster: Int[np.ndarray, " row"]
+    x: Float[np.ndarray, " row"]
+    w: Float[np.ndarray, " row"]
+    n_groups: int
+
+    def total(self, values: Float[np.ndarray, " row"]) -> Float[np.ndarray, " group"]:
+        """Sum a column over the clusters of each group."""
+        return np.bincount(self.group, values, minlength=self.n_groups)
+
+    @property
+    def counted(self) -> Int[np.ndarray, " group"]:
+        """Clusters of each group that hold any weight."""
+        return np.bincount(self.group[self.w != 0], minlength=self.n_groups)
+
+    @property
+    def effective(self) -> Float[np.ndarray, " group"]:
+        """Effective number of clusters of each group, see `kish`; 0 where a group is empty."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.nan_to_num(self.total(self.w) ** 2 / self.total(self.w**2))
+
+    @property
+    def mean_size(self) -> Float[np.ndarray, " group"]:
+        """Size of the cluster that a random observation stands in: sum w^2 / sum w; 0 for an empty group."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.nan_to_num(self.total(self.w**2) / self.total(self.w))
+
+
+Clusters = Int[np.ndarray, " example"] | Sequence[str]
+"""The cluster of each example: numbers or names."""
+
+
+def sums_of(values: Float[np.ndarray, "row example"], clusters: Clusters) -> ClusterSums:
+    """Sums of rows of values of the same examples; each row is a group, each example weighs 1."""
+    kept, index = np.unique(clusters, return_inverse=True)
+    rows = len(values)
+    place = (np.arange(rows)[:, None] * len(kept) + index).ravel()
+    x = np.bincount(place, values.ravel(), minlength=rows * len(kept))
+    w = np.tile(np.bincount(index, minlength=len(kept)).astype(np.float64), rows)
+    group, cluster = np.divmod(np.arange(rows * len(kept)), len(kept))
+    return ClusterSums(group, cluster, x, w, rows)
+
+
+def added_up(
+    values: Float[np.ndarray, "example value"], clusters: Clusters
+) -> tuple[Shaped[np.ndarray, " cluster"], Float[np.ndarray, "cluster value"]]:
+    """The clusters in order, and the sums of each value in each of them."""
+    kept, owner = np.unique(clusters, return_inverse=True)
+    size = len(owner)
+    owners = sparse.csr_array((np.ones(size), (owner, np.arange(size))), shape=(len(kept), size))
+    return kept, owners @ values
+
+
+def kish(weight: Float[np.ndarray, " cluster"]) -> float:
+    """Clusters of equal size that would be worth as much as these (Kish 1965): (sum w)^2 / sum w^2.
+
+    >>> kish(np.array([3.0, 3.0, 3.0]))
+    3.0
+    """
+    squares = float((weight**2).sum())
+    return float(weight.sum()) ** 2 / squares if squares > 0 else 0.0
+
+
+def least_icc(sums: ClusterSums) -> Float[np.ndarray, " group"]:
+    """Intraclass correlation that the proportion of each group is taken to have at least.
+
+    The one pooled over all groups of the metric, and not below 0.05: with few clusters a small one cannot be
+    told from none. Where fewer than three clusters hold the rarer outcome, 0.2: the sample cannot show how
+    that outcome clusters, and without this floor an interval at p = 0.02 covers 87 % instead of 95 %.
+    """
+    holds = (sums.x > 0).astype(np.float64), (sums.x < sums.w).astype(np.float64)
+    rarer = np.minimum(*(sums.total(outcome) for outcome in holds))
+    floor = np.where(rarer < _SHOWING_CLUSTERS, _UNSEEN_ICC, LEAST_ICC)
+    return np.maximum(_pooled_icc(sums), floor)
+
+
+def _pooled_icc(sums: ClusterSums) -> float:
+    """Intraclass correlation of proportions, pooled over all groups by analysis of variance.
+
+    The share of the variance that lies between clusters (Donner 1986), for 0/1 observations of which each
+    cluster's sum ``x`` of ``w`` is known. One number for all groups of a metric: within a small group it
+    cannot be told.
+
+    Returns:
+        Between 0 and 1; 0 where nothing can be told (every cluster holds one observation).
+    """
+    held = sums.w > 0
+    group, x, w = sums.group[held], sums.x[held], sums.w[held]
+    n = np.bincount(group, w, minlength=sums.n_groups)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.bincount(group, x, minlength=sums.n_groups) / n
+        share = x / w
+        between = float((w * (share - mean[group]) ** 2).sum())
+        within = float((x * (1 - share)).sum())
+        spread = np.nansum(n - np.bincount(group, w**2, minlength=sums.n_groups) / n)
+    free_between = len(w) - len(np.unique(group))
+    free_within = float(w.sum()) - len(w)
+    if free_between <= 0 or free_within <= 0:
+        return 0.0
+    size = float(spread) / free_between
+    mean_between, mean_within = between / free_between, within / free_within
+    total = mean_between + (size - 1) * mean_within
+    return float(np.clip((mean_between - mean_within) / total, 0.0, 1.0)) if total > 0 else 0.0
+
+
+VERSION = "4"
+"""Raised when an interval changes; part of the key of every scored table."""
+
+
+JACKKNIFE = "clustered jackknife"
+
+
+KORN_GRAUBARD = "Korn-Graubard"
+
+
+_NO_ERROR = 1e-12
+"""A standard error that is rounding alone: no variance was seen."""
+
+
+SCALES: dict[Kind, str] = {
+    "unit": ", logit", "difference": ", Fisher's z", "correlation": ", Fisher's z",
+    "nonnegative": ", log",
+}  # fmt: skip
+"""What the name of a method says of the scale."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Estimates:
+    """Numbers with their intervals, one entry a group.
+
+    Attributes:
+        value: The estimate; NaN where a group has no weight.
+        low: Lower end; NaN where fewer than two effective clusters speak.
+        high: Upper end; NaN likewise.
+        n_clusters: Clusters with any weight.
+        effective: Effective clusters (`kish`).
+        n_eff: Independent observations that a proportion's are worth; NaN for other kinds.
+        df: Degrees of freedom of the interval.
+        error: Standard error, on the number's own scale.
+        p_value: Of "the value is 0", for differences and correlations; NaN for other kinds.
+        wider: Factors of Student's half-widths below and above, see `sonde.stats.intervals.widening`.
+        method: Name of the interval's method.
+    """
+
+    value: Column
+    low: Column
+    high: Column
+    n_clusters: Int[np.ndarray, " group"]
+    effective: Column
+    n_eff: Column
+    df: Column
+    error: Column
+    p_value: Column
+    wider: Bounds
+    method: str
+
+    @property
+    def facing_zero(self) -> Column:
+        """The factors of the ends that face 0, by which a test against 0 widens the standard errors."""
+        return np.where(self.value > 0, self.wider.low, self.wider.high)
+
+
+def ratios(sums: ClusterSums, kind: Kind, *, squares: Column | None = None) -> Estimates:
+    """Ratios of sums, for all groups at once.
+
+    Args:
+        sums: Each pair of group and cluster at most once. For a proportion ``x`` counts what is right and
+            ``w`` all observations; its groups are the rows of one metric, whose intraclass correlation is
+            pooled.
+        kind: What the ratio is.
+        squares: Of a mean of paired differences of 0/1 (``difference``), the sum of their squares: the pairs
+            that differ.
+    """
+    value, deviations = _left_out(sums)
+    variance = jackknife_variance(sums.total(deviations**2), sums.counted)
+    if squares is not None:
+        variance = np.maximum(variance, least_paired_variance(value, squares, sums.total(sums.w)))
+    held = (sums.w != 0) | (sums.x != 0)
+    return estimated(
+        value,
+        variance,
+        sums.counted,
+        sums.effective,
+        kind,
+        n=sums.total(sums.w),
+        mean_size=sums.mean_size,
+        icc=least_icc(sums),
+        method=JACKKNIFE if squares is None else f"paired {JACKKNIFE}",
+        wider=widening(sums.group[held], deviations[held], value, kind),
+    )
+
+
+def differences(
+    first: ClusterSums,
+    second: ClusterSums,
+    kind: Kind,
+    *,
+    discordant: Column | None = None,
+) -> Estimates:
+    """Differences ``first - second`` of ratios whose groups share clusters, group by group.
+
+    A cluster that both sides hold is left out of both at once, so what it does to both alike cancels.
+
+    Args:
+        first: One side.
+        second: The other side.
+        kind: ``difference`` for two proportions or two numbers between 0 and 1, ``real`` for others.
+        discordant: For a paired difference of proportions, the observations that the sides tell apart;
+            without it the sides are taken as different observations.
+    """
+    n_groups = first.n_groups
+    (one, left), (two, right) = _left_out(first), _left_out(second)
+    group = np.concatenate([first.group, second.group]).astype(np.int64)
+    cluster = np.concatenate([first.cluster, second.cluster])
+    width = int(cluster.max(initial=0)) + 1
+    pairs, inverse = np.unique(group * width + cluster, return_inverse=True)
+    joint = np.bincount(inverse, np.concatenate([left, -right]), minlength=len(pairs))
+    owner = pairs // width
+    n_clusters = np.bincount(owner, minlength=n_groups)
+    variance = jackknife_variance(np.bincount(owner, joint**2, minlength=n_groups), n_clusters)
+    effective = np.minimum(first.effective, second.effective)
+    value = one - two
+    n_one, n_two = first.total(first.w), second.total(second.w)
+    if kind == "difference":
+        if discordant is not None:
+            least = least_paired_variance(value, discordant, n_one)
+        else:
+            least = _smoothed(one, n_one) + _smoothed(two, n_two)
+        variance = np.maximum(variance, least)
+    return estimated(
+        value,
+        variance,
+        n_clusters,
+        effective,
+        kind,
+        n=np.minimum(n_one, n_two),
+        mean_size=np.maximum(first.mean_size, second.mean_size),
+        icc=np.maximum(least_icc(first), least_icc(second)),
+        method=f"paired {JACKKNIFE}" if discordant is not None else JACKKNIFE,
+        wider=widening(owner, joint, value, kind),
+    )
+
+
+Statistic = Callable[[Float[np.ndarray, "replicate total"]], Float[np.ndarray, " replicate"]]
+
+
+def jackknife(
+    statistic: Statistic,
+    sums: Float[np.ndarray, "cluster total"],
+    weight: Float[np.ndarray, " cluster"],
+    kind: Kind,
+) -> Estimates:
+    """A smooth function of totals, by leaving out one cluster at a time.
+
+    Args:
+        statistic: From rows of totals to one number a row.
+        sums: Each cluster's part of the totals.
+        weight: Observations in each cluster.
+        kind: What the number is; the deviations are taken on its scale without bounds.
+
+    Returns:
+        One group.
+    """
+    total = sums.sum(axis=0, keepdims=True)
+    value = statistic(total)
+    without = statistic(total - sums)
+    present = (sums != 0).any(axis=1)
+    n_clusters = np.array([int(present.sum())])
+    variance = jackknife_variance(((without[present] - value) ** 2).sum(keepdims=True), n_clusters)
+    size = np.array([weight.sum()])
+    if kind == "difference":
+        # So many observations at least were told apart.
+        variance = np.maximum(variance, least_paired_variance(value, np.abs(value) * size, size))
+    effective = np.array([kish(weight)])
+    found = estimated(
+        value,
+        variance,
+        n_clusters,
+        effective,
+        kind,
+        n=size,
+        mean_size=(weight**2).sum() / np.maximum(size, 1.0),
+        icc=np.full(1, LEAST_ICC),
+        wider=widening(np.zeros(int(n_clusters[0]), dtype=np.int64), (value - without)[present], value, kind),
+    )
+    if kind not in ("correlation", "unit") or not (found.error > _NO_ERROR).all():
+        return found
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = to_scale(without[present], kind) - to_scale(value, kind)
+        on_scale = np.sqrt(jackknife_variance((moved**2).sum(keepdims=True), n_clusters))
+    if not np.isfinite(on_scale).all():
+        return found
+    bounds = student_on_scale(value, on_scale, found.df, kind)
+    return dataclasses.replace(found, low=bounds.low, high=bounds.high)
+
+
+def left_out_one(
+    statistic: Statistic, sums: Float[np.ndarray, "cluster total"]
+) -> Float[np.ndarray, " cluster"]:
+    """By how much a function of totals changes when each cluster is left out; 0 for clusters without sums."""
+    total = sums.sum(axis=0, keepdims=True)
+    present = (sums != 0).any(axis=1)
+    return np.where(present, statistic(total - sums) - statistic(total), 0.0)
+
+
+def least_paired_variance(value: Column, discordant: Column, n: Column) -> Column:
+    """Variance that a mean of paired differences of 0/1 has at least, with one discordant pair added.
+
+    That of independent pairs, ((discordant + 1) / n - d^2) / n: with no pair, or few, told apart in the
+    sample, the sample's own variance is far too small.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.maximum((discordant + 1) / n - value**2, 0.0) / n
+
+
+def _smoothed(value: Column, n: Column) -> Column:
+    """Variance of a proportion of independent observations, with one success and one failure added."""
+    share = (value * n + 1) / (n + 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return share * (1 - share) / n
+
+
+def estimated(
+    value: Column,
+    variance: Column,
+    n_clusters: Int[np.ndarray, " group"],
+    effective: Column,
+    kind: Kind,
+    *,
+    n: Column,
+    mean_size: Column,
+    icc: Column,
+    method: str = JACKKNIFE,
+    df: Column | None = None,
+    wider: Bounds | None = None,
+) -> Estimates:
+    """The interval that belongs to the kind, from values and their variances.
+
+    Args:
+        value: The estimates.
+        variance: Their clustered variances, the training noise of seeds included where there is any.
+        n_clusters: Clusters with any weight.
+        effective: Effective clusters.
+        kind: What the numbers are.
+        n: Observations, for the effective size of proportions.
+        mean_size: Size of the cluster that a random observation stands in, see `ClusterSums.mean_size`.
+        icc: Least intraclass correlation of the groups.
+        method: Name of what gave the variance.
+        df: Degrees of freedom; effective clusters less one where not given.
+        wider: See `Estimates.wider`; none where not given.
+    """
+    wider = wider or Bounds(np.ones(len(value)), np.ones(len(value)))
+    df = np.where(n_clusters > 1, effective - 1, np.nan) if df is None else df
+    error = np.sqrt(variance)
+    nothing = np.full(len(value), np.nan)
+    n_eff = p_value = nothing
+    if kind in ("proportion", "unit", "difference"):
+        share = np.abs(value) if kind == "difference" else value
+        n_eff = effective_size(share, variance, n, df, mean_size, icc)
+    if kind == "proportion":
+        bounds, method = korn_graubard(value, n_eff), KORN_GRAUBARD
+    else:
+        bounds = student(value, error, df, kind, wider)
+        method += SCALES.get(kind, "") + (BOOTSTRAP_T if kind in SKEWED else "")
+    if kind == "unit":
+        # At the ends, and where no variance is seen, the logit says nothing: as if all were right or wrong.
+        ends = (value <= 0) | (value >= 1) | (error <= _NO_ERROR)
+        bounds = _where(ends, korn_graubard(value, n_eff), bounds)
+    if kind in ("difference", "correlation"):
+        p_value = two_sided_p(value, error, df, kind)
+    if kind == "difference":
+        bounds, p_value = _all_one_way(value, n_eff, bounds, p_value)
+    return Estimates(
+        value=value,
+        low=bounds.low,
+        high=bounds.high,
+        n_clusters=n_clusters,
+        effective=effective,
+        n_eff=n_eff if kind == "proportion" else nothing,
+        df=df,
+        error=error,
+        p_value=p_value,
+        wider=wider,
+        method=method,
+    )
+
+
+def _all_one_way(value: Column, n_eff: Column, bounds: Bounds, p_value: Column) -> tuple[Bounds, Column]:
+    """Where every pair falls one way (|d| = 1) no scale serves: the sign test of ``n_eff`` pairs."""
+    ends = np.abs(value) >= 1
+    if not ends.any():
+        return bounds, p_value
+    least = 2 * korn_graubard(np.ones(len(value)), n_eff).low - 1
+    low = np.where(value > 0, least, -1.0)
+    high = np.where(value > 0, 1.0, -least)
+    known = np.isfinite(n_eff)
+    both = Bounds(np.where(known, low, np.nan), np.where(known, high, np.nan))
+    return _where(ends, both, bounds), np.where(ends, np.minimum(2 * 0.5**n_eff, 1.0), p_value)
+
+
+def _where(chosen: Bool[np.ndarray, " group"], these: Bounds, others: Bounds) -> Bounds:
+    return Bounds(np.where(chosen, these.low, others.low), np.where(chosen, these.high, others.high))
+
+
+def _left_out(sums: ClusterSums) -> tuple[Column, Float[np.ndarray, " row"]]:
+    """Each group's ratio, and how far it moves when a cluster is left out (0 for those without weight).
+
+    Deviations are taken around the estimate, which is at least as wide as around their mean.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = sums.total(sums.x) / sums.total(sums.w)
+        rest = sums.total(sums.w)[sums.group] - sums.w
+        moved = (sums.x - value[sums.group] * sums.w) / rest
+    return value, np.where((sums.w == 0) & (sums.x == 0), 0.0, moved)
+
+
+def jackknife_variance(squares: Column, n_clusters: Int[np.ndarray, " group"]) -> Column:
+    """Variance from summed squares of how far numbers move without each cluster; NaN for one cluster."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(n_clusters > 1, squares * (n_clusters - 1) / n_clusters, np.nan)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Contributions:
+    """What each cluster contributes to one number.
+
+    Attributes:
+        clusters: The clusters, by name; by their place in a list of names until `named` is called.
+        weight: Observations in each cluster: the denominator of a ratio.
+        sums: Numerator of each cluster, of a ratio of sums; None for other statistics.
+        moved: By how much any other statistic changes when the cluster is left out; None for ratios.
+        kind: What the number is.
+        noise: Variance and degrees of freedom that training adds, a pair for each set of seeds.
+    """
+
+    clusters: Shaped[np.ndarray, " cluster"]
+    weight: Float[np.ndarray, " cluster"]
+    sums: Float[np.ndarray, " cluster"] | None = None
+    moved: Float[np.ndarray, " cluster"] | None = None
+    kind: Kind = "real"
+    noise: tuple[tuple[float, int], ...] = ()
+
+    def named(self, names: Sequence[str]) -> Contributions:
+        """The same, with clusters by name where they were numbers."""
+        return dataclasses.replace(self, clusters=np.asarray(names, object)[self.clusters])
+
+    @property
+    def content(self) -> tuple[bytes, ...] | None:
+        """Clusters, sizes and sums to the last bit; None where they may be those of other observations.
+
+        Two sums of whole numbers are often the same by chance, and what is no ratio has no sums.
+        """
+        if self.sums is None or np.array_equal(self.sums, np.round(self.sums)):
+            return None
+        order = np.argsort(self.clusters.astype(str), kind="stable")
+        order = order[self.weight[order] != 0]
+        names = "\0".join(self.clusters[order].astype(str).tolist())
+        return names.encode(), self.weight[order].tobytes(), self.sums[order].tobytes()
+
+    def over_the_same(self, other: Contributions) -> bool:
+        """Whether both are over as many observations in the same clusters."""
+        sizes = [dict(zip(one.clusters.tolist(), one.weight.tolist(), strict=True)) for one in (self, other)]
+        return sizes[0] == sizes[1]
+
+
+def of_ratios(
+    sums: ClusterSums,
+    clusters: Shaped[np.ndarray, " cluster"],
+    kind: Kind,
+    noise: tuple[tuple[float, int], ...] = (),
+) -> Iterator[Contributions]:
+    """Of each group of ratios of sums, in order.
+
+    Args:
+        sums: Its rows stand in the order of their groups.
+        clusters: Name of each cluster by its number in ``sums``.
+        kind: What the ratios are.
+        noise: See `Contributions.noise`.
+    """
+    ends = np.searchsorted(sums.group, np.arange(sums.n_groups + 1))
+    names = clusters[sums.cluster]
+    for start, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+        rows = slice(start, stop)
+        yield Contributions(
+            clusters=names[rows], weight=sums.w[rows], sums=sums.x[rows], kind=kind, noise=noise
+        )

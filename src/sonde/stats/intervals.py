@@ -1,0 +1,315 @@
+"""Two-sided 95 % intervals of numbers whose standard error is known, for each kind of number there is.
+
+Which formula belongs to which number: means of what has no bounds take Student's t (on the log scale where
+they are positive), wider where they are skewed; proportions Korn and
+Graubard's (1998) interval; whatever else is bounded takes Student's t on a scale without bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import betaincinv, expit, logit, stdtr, stdtrit
+
+LEVEL = 0.95
+
+
+Kind = Literal["real", "nonnegative", "proportion", "unit", "difference", "correlation", "r2"]
+"""What values a number can take.
+
+``real``: any; ``nonnegative``: bits, nats; ``proportion``: a share of things that are each right or wrong;
+``unit``: a mean of what lies between 0 and 1; ``difference``: of two of those; ``correlation``: -1 to 1;
+``r2``: at most 1.
+"""
+
+
+DIFFERENCE_OF: Mapping[Kind, Kind] = {
+    "nonnegative": "real", "real": "real", "proportion": "difference", "unit": "difference",
+    "r2": "real", "correlation": "real",
+}  # fmt: skip
+"""What the difference of two numbers of a kind is."""
+
+
+Column = Float[np.ndarray, " group"]
+
+
+class Bounds(NamedTuple):
+    """Ends of intervals."""
+
+    low: Column
+    high: Column
+
+
+def quantile(df: Column) -> Column:
+    """Student's quantile of a two-sided 95 % interval; NaN without degrees of freedom.
+
+    Below one degree of freedom (one cluster holds most of the weight) it runs off to thousands of standard
+    errors, so there is none.
+    """
+    return stdtrit(np.where(df >= 1, df, np.nan), 0.5 + LEVEL / 2)
+
+
+def student(
+    value: Column, error: Column, df: Column, kind: Kind = "real", wider: Bounds | None = None
+) -> Bounds:
+    """Student's t around the value, on a scale of its kind where it has bounds.
+
+    Args:
+        value: The estimates.
+        error: Standard errors on the numbers' own scale (carried over to the other scale by the delta
+            method), see `student_on_scale` for errors that were found there.
+        df: Degrees of freedom; no interval below 1.
+        kind: Of the numbers. A value at the very end of its bounds has no such interval: NaN.
+        wider: Factors of the half-widths of what has no bounds; none where not given.
+    """
+    half = quantile(df) * error
+    if wider is not None and kind in ("real", "nonnegative"):
+        below, above = half * wider.low, half * wider.high
+    else:
+        below = above = half
+    if kind == "nonnegative":
+        return _on_log_scale(value, below, above)
+    if kind == "r2":
+        return Bounds(value - half, np.minimum(value + half, 1.0))
+    if kind == "real":
+        return Bounds(value - below, value + above)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return student_on_scale(value, error / _slope(value, kind), df, kind)
+
+
+def _on_log_scale(value: Column, below: Column, above: Column) -> Bounds:
+    """Ends of positive numbers, from half-widths that the delta method carries over to the log scale.
+
+    An upper half-width beyond the number itself, which a few clusters give, is lengthened in proportion: the
+    exponential would run off.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        low, up = value * np.exp(-below / value), above / value
+        high = value * np.minimum(np.exp(up), 1 + np.expm1(1.0) * up)
+    return Bounds(np.where(value > 0, low, 0.0), np.where(value > 0, high, above))
+
+
+def student_on_scale(value: Column, error: Column, df: Column, kind: Kind) -> Bounds:
+    """Student's t on the scale without bounds (Fisher's z, or logit), carried back.
+
+    Args:
+        value: The estimates, on their own scale.
+        error: Standard errors on the scale without bounds.
+        df: Degrees of freedom.
+        kind: ``unit`` or ``proportion`` (logit), ``difference`` or ``correlation`` (Fisher's z).
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        centre, half = to_scale(value, kind), quantile(df) * error
+        low, high = from_scale(centre - half, kind), from_scale(centre + half, kind)
+    known = np.isfinite(centre) & np.isfinite(half)
+    return Bounds(np.where(known, low, np.nan), np.where(known, high, np.nan))
+
+
+def to_scale(value: Float[np.ndarray, " *any"], kind: Kind) -> Float[np.ndarray, " *any"]:
+    """A bounded number on a scale without bounds; others as they are."""
+    if kind in ("difference", "correlation"):
+        return np.arctanh(value)
+    return logit(value) if kind in ("unit", "proportion") else value
+
+
+def from_scale(value: Float[np.ndarray, " *any"], kind: Kind) -> Float[np.ndarray, " *any"]:
+    """Back from `to_scale`."""
+    if kind in ("difference", "correlation"):
+        return np.tanh(value)
+    return expit(value) if kind in ("unit", "proportion") else value
+
+
+def korn_graubard(value: Column, n_eff: Column) -> Bounds:
+    """Clopper and Pearson's interval of a share of ``n_eff`` independent observations.
+
+    Korn and Graubard (1998): never outside 0 and 1, never of zero width; fractions of one are allowed.
+    """
+    right = value * n_eff
+    tail = (1 - LEVEL) / 2
+    with np.errstate(invalid="ignore"):
+        low = np.where(right <= 0, 0.0, betaincinv(np.maximum(right, 1e-12), n_eff - right + 1, tail))
+        wrong = n_eff - right
+        high = np.where(wrong <= 0, 1.0, betaincinv(right + 1, np.maximum(wrong, 1e-12), 1 - tail))
+    known = np.isfinite(n_eff) & np.isfinite(value)
+    return Bounds(np.where(known, low, np.nan), np.where(known, high, np.nan))
+
+
+def effective_size(
+    value: Column, variance: Column, n: Column, df: Column, mean_size: Column, icc: Column
+) -> Column:
+    """How many independent observations the clustered ones are worth (Korn and Graubard 1998).
+
+    Args:
+        value: Shares.
+        variance: Their clustered variances.
+        n: Observations.
+        df: Degrees of freedom.
+        mean_size: Size of the cluster that a random observation stands in, see `ClusterSums.mean_size`.
+        icc: Least intraclass correlation, see `results.clusters.least_icc`.
+
+    Returns:
+        At most ``n``; NaN without degrees of freedom. The design effect is never below that of the least
+        intraclass correlation, which also stands in where all are right or wrong and no variance is seen.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        seen = np.nan_to_num(variance * n / (value * (1 - value)), nan=0.0, posinf=0.0)
+        least = 1 + np.maximum(mean_size - 1, 0.0) * icc
+        ratio = stdtrit(np.maximum(n - 1, 1.0), 0.5 + LEVEL / 2) / quantile(df)
+        return np.minimum(n, n / np.maximum(seen, least) * ratio**2)
+
+
+def two_sided_p(value: Column, error: Column, df: Column, kind: Kind) -> Column:
+    """P-values of "the value is 0" by the test that the interval of `student` inverts; NaN without one."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = error if kind in ("real", "nonnegative", "r2") else error / _slope(value, kind)
+        freedom = np.where(df >= 1, df, np.nan)
+        return 2 * stdtr(freedom, -np.abs(to_scale(value, kind) / scaled))
+
+
+def _slope(value: Column, kind: Kind) -> Column:
+    """How much a bounded number moves for a small step on its scale without bounds."""
+    return 1 - value**2 if kind in ("difference", "correlation") else value * (1 - value)
+
+
+SKEWED: frozenset[Kind] = frozenset(("real", "nonnegative"))
+"""Kinds whose intervals are made wider: means of what has no bounds."""
+
+
+BOOTSTRAP_T = ", bootstrap-t"
+"""What the name of a method says of it."""
+
+
+_DRAWS = 999
+
+
+_LOWEST = round((1 - LEVEL) / 2 * (_DRAWS + 1)) - 1
+
+
+_HIGHEST = _DRAWS - 1 - _LOWEST
+
+
+_CELLS = 1_000_000
+"""Counts of draws that are held at once; where all fit, they are kept for the next groups."""
+
+
+_AT_ONCE = 1000
+"""Groups whose draws are held at once, likewise."""
+
+
+_NO_SPREAD = 1e-9
+"""Share of its sum of squares below which the variance of a draw is rounding."""
+
+
+_DECIMALS = 6
+"""Digits behind the point of a factor: which other groups are worked on beside it changes the last bits."""
+
+
+def widening(
+    group: Int[np.ndarray, " row"], raised: Float[np.ndarray, " row"], value: Column, kind: Kind
+) -> Bounds:
+    """Factors of Student's half-widths below and above, at least 1.
+
+    The draws depend on the number of clusters alone and are laid on them by what they do, in order, so that
+    neither their order nor their names matter; a difference turned round has its interval turned round.
+
+    Args:
+        group: Group of each cluster, from 0; clusters without observations are left out.
+        raised: By how much each cluster raises the number of its group: that with it less that without it.
+        value: The number of each group.
+        kind: ``nonnegative``: on the log scale; ``real``: as it is; of other kinds the factors are 1.
+    """
+    if kind not in SKEWED:
+        return Bounds(np.ones(len(value)), np.ones(len(value)))
+    log = kind == "nonnegative"
+    factors = np.ones((2, len(value)))
+    sizes = np.bincount(group, minlength=len(value))
+    ordered = raised[np.argsort(group, kind="stable")]
+    starts = np.cumsum(sizes) - sizes
+    # Where one cluster holds all of the weight, nothing is left without it.
+    known = np.isfinite(np.bincount(group, np.abs(raised), minlength=len(value)))
+    usable = np.flatnonzero(known & (sizes > 2) & ((value > 0) | (not log)))
+    usable = usable[np.argsort(sizes[usable], kind="stable")]
+    for first in range(0, len(usable), _AT_ONCE):
+        chosen = usable[first : first + _AT_ONCE]
+        largest = int(sizes[chosen[-1]])
+        memory = np.empty(min(_DRAWS * largest, max(_CELLS, largest)))
+        sums, turned = np.empty((2, len(chosen), _DRAWS)), np.empty(len(chosen))
+        own, begins = np.unique(sizes[chosen], return_index=True)
+        for size, part in zip(own.tolist(), np.split(np.arange(len(chosen)), begins[1:]), strict=True):
+            rows = ordered[starts[chosen[part]][:, None] + np.arange(size)]
+            rows, turned[part] = _laid_out(rows, value[chosen[part]] if log else None)
+            for draws, counts in _counts(size):
+                # Into memory that is there already: new memory for each number of clusters takes longest.
+                often = memory[: counts.size].reshape(counts.shape)
+                np.copyto(often, counts)
+                sums[0, part, draws], sums[1, part, draws] = rows @ often, rows**2 @ often
+        drawn = _studentised(sums[0], sums[1], sizes[chosen], log=log)
+        drawn.sort(axis=1)  # Faster than `partition` at two places.
+        ends = np.stack([drawn[:, _HIGHEST], -drawn[:, _LOWEST]]) / stdtrit(
+            sizes[chosen] - 1, 0.5 + LEVEL / 2
+        )
+        ends = np.where(turned < 0, ends[::-1], np.where(turned == 0, ends.max(axis=0), ends))
+        factors[:, chosen] = np.maximum(ends, 1.0)
+    return Bounds(*factors.round(_DECIMALS))
+
+
+def _laid_out(
+    rows: Float[np.ndarray, "group cluster"], values: Column | None
+) -> tuple[Float[np.ndarray, "group cluster"], Column]:
+    """Rows around 0 in units of their value, or else of their spread, and the sign that each was turned by.
+
+    Without a value the longer tail is turned upwards; the sign is 0 where neither is longer.
+    """
+    rows = rows - rows.mean(axis=1, keepdims=True)
+    scale = np.sqrt((rows**2).sum(axis=1)) if values is None else values
+    rows /= np.where(scale > 0, scale, 1.0)[:, None]
+    turned = np.ones(len(rows))
+    if values is None:
+        skew = (rows**3).sum(axis=1)
+        turned = np.where(np.abs(skew) > _NO_SPREAD, np.sign(skew), 0.0)
+        rows *= np.where(turned < 0, -1.0, 1.0)[:, None]
+    return np.sort(rows, axis=1), turned
+
+
+def _studentised(
+    total: Float[np.ndarray, "group draw"],
+    squares: Float[np.ndarray, "group draw"],
+    sizes: Int[np.ndarray, " group"],
+    *,
+    log: bool,
+) -> Float[np.ndarray, "group draw"]:
+    """How many of its own errors each draw lies from the estimate; 0 where it shows no spread."""
+    size = sizes[:, None]
+    variance = (squares - total**2 / size) * (size / (size - 1))
+    variance[variance <= _NO_SPREAD * squares] = np.inf
+    if log:
+        # A draw without the losses of the largest cluster can have none left.
+        left = np.maximum(1 + total, _NO_SPREAD)
+        total = np.log(left) * left
+    return total / np.sqrt(variance)
+
+
+def _counts(size: int) -> Iterator[tuple[slice, Int[np.ndarray, "cluster draw"]]]:
+    """How often each draw holds each cluster, in parts that fit into memory."""
+    if size * _DRAWS <= _CELLS:
+        yield slice(_DRAWS), _kept(size)
+        return
+    rng = np.random.default_rng(size)
+    for start in range(0, _DRAWS, step := max(_CELLS // size, 1)):
+        draws = slice(start, min(start + step, _DRAWS))
+        yield draws, _drawn(size, draws.stop - start, rng)
+
+
+@lru_cache(maxsize=256)
+def _kept(size: int) -> Int[np.ndarray, "cluster draw"]:
+    # No draw holds a cluster so often that a byte is too small.
+    return _drawn(size, _DRAWS, np.random.default_rng(size)).astype(np.uint8)
+
+
+def _drawn(size: int, draws: int, rng: np.random.Generator) -> Int[np.ndarray, "cluster draw"]:
+    chosen = rng.integers(size, size=(size, draws)) * draws + np.arange(draws)
+    return np.bincount(chosen.ravel(), minlength=size * draws).reshape(size, draws)

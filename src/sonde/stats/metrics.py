@@ -1,0 +1,234 @@
+"""Pure measures of predictions: calibration and rank correlation."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float, Int
+from scipy.special import ndtri
+
+from sonde.stats.power import POWER
+
+
+def expected_calibration_error(
+    confident: Float[np.ndarray, "replicate bin"],
+    correct: Float[np.ndarray, "replicate bin"],
+    count: Float[np.ndarray, "replicate bin"],
+) -> Float[np.ndarray, " replicate"]:
+    """Mean distance of accuracy and confidence over bins, by their counts (Naeini et al. 2015).
+
+    Args:
+        confident: Sum of the confidences in each bin.
+        correct: Number of correct predictions.
+        count: Number of predictions.
+    """
+    return np.abs(correct - confident).sum(axis=1) / count.sum(axis=1)
+
+
+def equal_mass_bins(count: Float[np.ndarray, " step"], bins: int) -> Int[np.ndarray, " step"]:
+    """Join ordered fine steps into bins of about equal counts; a step is never parted.
+
+    Returns:
+        The bin of each step, from 0, in order.
+    """
+    before = np.cumsum(count) - count
+    centre = (before + count / 2) / max(float(count.sum()), 1.0)
+    return np.clip((centre * bins).astype(np.int64), 0, bins - 1)
+
+
+def spearman(
+    x: Float[np.ndarray, "replicate value"], y: Float[np.ndarray, "replicate value"]
+) -> Float[np.ndarray, " replicate"]:
+    """Spearman's rank correlation of each row, over the places where both are finite.
+
+    NaN where a row has fewer than three such places or one side does not vary.
+    """
+    return np.array([_spearman(a, b) for a, b in zip(x, y, strict=True)])
+
+
+def _spearman(x: Float[np.ndarray, " value"], y: Float[np.ndarray, " value"]) -> float:
+    both = np.isfinite(x) & np.isfinite(y)
+    if both.sum() < 3:
+        return np.nan
+    a, b = (ranks(values[both]) for values in (x, y))
+    a, b = a - a.mean(), b - b.mean()
+    scale = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / scale) if scale > 0 else np.nan
+
+
+def ranks(values: Float[np.ndarray, " value"]) -> Float[np.ndarray, " value"]:
+    """The rank of each value from 1 on; equal ones share their mean rank.
+
+    >>> ranks(np.array([3.0, 1.0, 3.0])).tolist()
+    [2.5, 1.0, 2.5]
+    """
+    # As `scipy.stats.rankdata`, whose package takes most of a second to import.
+    return pl.Series(values).rank("average").to_numpy()
+
+
+def r_squared(totals: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
+    """Share of the variance explained, from the count, sum and squares of a number and its squared errors."""
+    count, total, squares, errors = totals.T
+    return 1.0 - errors / (squares - total**2 / count)
+
+
+def r_squared_difference(
+    totals: Float[np.ndarray, "replicate total"],
+) -> Float[np.ndarray, " replicate"]:
+    """Return how much more of the variance one prediction explains than another; see `r_squared`.
+
+    Args:
+        totals: As for `r_squared`, then the squared errors of the other.
+    """
+    return r_squared(totals[:, :4]) - r_squared(totals[:, [0, 1, 2, 4]])
+
+
+def weighted_spearman(
+    x: Float[np.ndarray, " example"], y: Float[np.ndarray, " example"], weight: Float[np.ndarray, " example"]
+) -> float:
+    """Pearson's correlation of mid-ranks in a sample that holds each example ``weight`` times."""
+    a, b = (_mid_ranks(values, weight) for values in (x, y))
+    total = weight.sum()
+    a, b = a - (weight @ a) / total, b - (weight @ b) / total
+    scale = np.sqrt((weight @ a**2) * (weight @ b**2))
+    return float(weight @ (a * b) / scale) if scale > 0 else np.nan
+
+
+def _mid_ranks(
+    values: Float[np.ndarray, " example"], weight: Float[np.ndarray, " example"]
+) -> Float[np.ndarray, " example"]:
+    _, level = np.unique(values, return_inverse=True)
+    held = np.bincount(level, weight)
+    return (np.cumsum(held) - held / 2)[level]
+
+
+FEWEST = 3
+"""Models below which there is no correlation."""
+
+
+ENOUGH_LINEAGES = 8
+
+
+_DRAWS = 4000
+
+
+_LEVEL = 0.95
+
+
+_CHECKPOINT = re.compile(r"(/series)?[/_-]step-?\d+$|/model$|-(int8|random)$")
+
+
+def lineage_of(model: str) -> str:
+    """The training that a model is from, as far as its name says.
+
+    >>> lineage_of("runs/small/series/step64"), lineage_of("runs/small/model")
+    ('runs/small', 'runs/small')
+    >>> lineage_of("org/m?quantise=8bit"), lineage_of("EleutherAI/pythia-70m@step1000")
+    ('org/m', 'EleutherAI/pythia-70m')
+    """
+    return _CHECKPOINT.sub("", re.split(r"[?@]", model, maxsplit=1)[0].rstrip("/"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correlation:
+    """How far two numbers rank models alike.
+
+    Attributes:
+        value: Spearman's rank correlation; NaN where one of them does not vary.
+        low: Lower end of its 95 % interval; NaN where too few lineages allow none.
+        high: Upper end.
+        models: Models that have both numbers.
+        lineages: Lineages that these are of.
+        why: Why it allows no verdict; empty where it allows one.
+        detectable: The correlation that four of five such samples of lineages would have shown.
+    """
+
+    value: float
+    low: float
+    high: float
+    models: int
+    lineages: int
+    why: str
+    detectable: float = math.nan
+
+
+def rank_correlation(
+    first: Float[np.ndarray, " model"],
+    second: Float[np.ndarray, " model"],
+    lineages: Sequence[str],
+    *,
+    seed: int = 0,
+    among: int = 1,
+) -> Correlation:
+    """Spearman's correlation over models, with percentiles of a bootstrap that draws lineages.
+
+    Args:
+        first: A number of each model; NaN where a model has none.
+        second: The other.
+        lineages: The lineage of each model.
+        seed: Of the draws.
+        among: Correlations that are looked at together: the interval is widened so that all of them hold at
+            once (Bonferroni).
+    """
+    both = np.isfinite(first) & np.isfinite(second)
+    names = np.asarray(lineages)[both]
+    one, two = first[both], second[both]
+    members, places = np.unique(names, return_inverse=True)
+    value = float(spearman(one[None], two[None])[0]) if len(one) >= FEWEST else float("nan")
+    low = high = float("nan")
+    # Of few lineages a draw holds one or two: what it gives is no interval.
+    if np.isfinite(value) and len(members) >= ENOUGH_LINEAGES:
+        rng = np.random.default_rng(seed)
+        chosen = rng.integers(len(members), size=(_DRAWS, len(members)))
+        often = (chosen[:, :, None] == np.arange(len(members))).sum(1)
+        drawn = _drawn(one, two, often[:, places])
+        out = (1 - _LEVEL) / 2 / among
+        low, high = (float(end) for end in np.nanquantile(drawn, [out, 1 - out]))
+    few = f"{len(members)} lineage{'s' * (len(members) != 1)} of models, {ENOUGH_LINEAGES} are needed"
+    why = few if len(members) < ENOUGH_LINEAGES else "" if np.isfinite(value) else "one number does not vary"
+    return Correlation(
+        value=value,
+        low=low,
+        high=high,
+        models=len(one),
+        lineages=len(members),
+        why=why,
+        detectable=_detectable(len(members), among),
+    )
+
+
+def _detectable(lineages: int, among: int) -> float:
+    """Return the rank correlation that is found in four of five samples (Bonett and Wright 2000, of 0)."""
+    if lineages < ENOUGH_LINEAGES:
+        return math.nan
+    wanted = ndtri(1 - (1 - _LEVEL) / 2 / among) + ndtri(POWER)
+    # That of a rank correlation of about 0.5 in Fisher's z: variance (1 + r^2 / 2) / (n - 3).
+    return math.tanh(float(wanted) * math.sqrt(1.125 / (lineages - 3)))
+
+
+def _drawn(
+    one: Float[np.ndarray, " model"],
+    two: Float[np.ndarray, " model"],
+    times: Int[np.ndarray, "draw model"],
+) -> Float[np.ndarray, " draw"]:
+    """The correlation of each draw, from how often it holds each model; NaN where a side does not vary."""
+    weights = times.astype(np.float64)
+    first, second = (_ranked(values, weights) for values in (one, two))
+    with np.errstate(invalid="ignore"):
+        scale = np.sqrt((weights * first**2).sum(1) * (weights * second**2).sum(1))
+        return (weights * first * second).sum(1) / scale
+
+
+def _ranked(
+    values: Float[np.ndarray, " model"], weights: Float[np.ndarray, "draw model"]
+) -> Float[np.ndarray, "draw model"]:
+    """The mean rank of each model in each draw, less the mean over the draw."""
+    below = (values[:, None] < values).astype(np.float64)
+    level = (values[:, None] == values).astype(np.float64)
+    ranked = weights @ below + (weights @ level + 1) / 2
+    return ranked - (weights * ranked).sum(1, keepdims=True) / weights.sum(1, keepdims=True)

@@ -1,0 +1,205 @@
+"""How large a difference a sample can show, before it is scored, and how many items show a given one.
+
+A sample of clusters is worth its effective clusters (Kish 1965) for the degrees of freedom, and its items
+over their design effect, 1 + (size of the cluster that a random item stands in - 1) * intraclass correlation,
+for the standard error. Both count as `sonde.stats.estimate` counts them of finished scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from sonde.stats.estimate import LEAST_ICC, kish
+from sonde.stats.intervals import LEVEL
+
+POWER = 0.8
+"""How often a difference that is called detectable would be found."""
+
+
+_MOST_CLUSTERS = 1_000_000
+
+
+_ENDS = ("ci_low", "ci_high")
+
+
+def detectable(error: float, df: float, level: float = 1 - LEVEL, wider: float = 1.0) -> float:
+    """The difference that four of five tests would find: (t at 1 - level / 2 + t at 0.8) standard errors.
+
+    Args:
+        error: Standard error of the difference.
+        df: Degrees of freedom; NaN is given below one, as there is no test.
+        level: The p-value below which a difference is found; among several tests see `level_asked`.
+        wider: Factor of the standard error that the test takes, see `sonde.stats.intervals`.
+
+    >>> round(detectable(0.01, 29), 4)
+    0.029
+    >>> round(detectable(0.01, 29, level_asked(100, 0)), 4)
+    0.0477
+    """
+    return _reach(df, level, wider) * error
+
+
+def level_asked(tests: int, found: int) -> float:
+    """The p-value below which one more difference of a family is found (Benjamini and Hochberg 1995).
+
+    Args:
+        tests: Differences that are tested together.
+        found: How many of them are found.
+    """
+    return (1 - LEVEL) * (min(found + 1, tests) / tests if tests else 1.0)
+
+
+def degrees_of_freedom(row: Mapping[str, Any]) -> float:
+    """Return those of a score's interval; where it says none, one less than its clusters."""
+    df = row.get("df")
+    if df is not None and math.isfinite(df):
+        return df
+    clusters = row.get("effective_clusters")
+    return (row.get("n_clusters") or 0 if clusters is None else clusters) - 1
+
+
+def detectable_of(row: Mapping[str, Any], among: float = 1) -> float:
+    """Return the difference from none that a scored difference would have shown; NaN without an interval.
+
+    Args:
+        row: The score of a difference.
+        among: Of how many controls it is the best, so that its interval has to hold for all of them.
+    """
+    return detectable(error_of(row), degrees_of_freedom(row), (1 - LEVEL) / max(among, 1))
+
+
+def detectable_apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+    """Return the difference that four of five pairs of scores would show by intervals that lie apart.
+
+    Args:
+        one: A score.
+        other: A score that was not paired with it.
+    """
+    df = min(degrees_of_freedom(one), degrees_of_freedom(other))
+    if not df >= 1:
+        return math.nan
+    ends = [row[end] if row[end] is not None else math.nan for row in (one, other) for end in _ENDS]
+    halves = (ends[1] - ends[0] + ends[3] - ends[2]) / 2
+    return halves + float(stdtrit(df, POWER)) * math.hypot(error_of(one), error_of(other))
+
+
+def _reach(df: float, level: float = 1 - LEVEL, wider: float = 1.0) -> float:
+    """The standard errors of a detectable difference."""
+    return float(stdtrit(df, 1 - level / 2) * wider + stdtrit(df, POWER)) if df >= 1 else math.nan
+
+
+def error_of(row: Mapping[str, Any]) -> float:
+    """Standard error of a score, from its interval; NaN where it has none.
+
+    Of a proportion it is that of its effective size, with one success and one failure more (Agresti and Coull
+    1998), since a few items may all be right.
+
+    Args:
+        row: ``value, ci_low, ci_high, n, n_eff, df`` of a score.
+    """
+    low, high = (row[name] if row[name] is not None else math.nan for name in _ENDS)
+    df = degrees_of_freedom(row)
+    if not (math.isfinite(high - low) and df >= 1):
+        return math.nan
+    quantile = float(stdtrit(df, 0.5 + LEVEL / 2))
+    if row.get("n_eff"):
+        size = row["n_eff"]
+        share = (row["value"] * size + 1) / (size + 2)
+        wider = float(stdtrit(max(row["n"] - 1, 1), 0.5 + LEVEL / 2)) / quantile
+        return math.sqrt(share * (1 - share) / size) * wider
+    return (high - low) / 2 / quantile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clustering:
+    """How items fall into clusters.
+
+    Attributes:
+        items: How many there are.
+        effective: Clusters of equal size that theirs are worth (Kish 1965).
+    """
+
+    items: float
+    effective: float
+
+    @classmethod
+    def of(cls, sizes: Sequence[int]) -> Clustering:
+        """That of clusters with these numbers of items."""
+        return cls(items=sum(sizes), effective=kish(np.array(sizes, dtype=np.float64)))
+
+    @property
+    def mean_size(self) -> float:
+        """Size of the cluster that a random item stands in: sum of squares over sum."""
+        return self.items / self.effective if self.effective else 0.0
+
+    @property
+    def df(self) -> float:
+        """Degrees of freedom of a test on these clusters."""
+        return self.effective - 1
+
+    def design_effect(self, icc: float = LEAST_ICC) -> float:
+        """By how much the variance is larger than that of as many independent items.
+
+        Args:
+            icc: Intraclass correlation; by default the least that is believed of finished scores.
+
+        >>> round(Clustering.of([10] * 20).design_effect(), 2)
+        1.45
+        """
+        return 1 + max(self.mean_size - 1, 0.0) * icc
+
+    def error(self, deviation: float, icc: float = LEAST_ICC) -> float:
+        """Standard error of a mean over the items, whose standard deviation is given."""
+        return deviation * math.sqrt(self.design_effect(icc) / self.items) if self.items else math.nan
+
+    def deviation(self, error: float, icc: float = LEAST_ICC) -> float:
+        """Standard deviation of single items, from the standard error of a mean over these."""
+        return error * math.sqrt(self.items / self.design_effect(icc))
+
+    def detectable(self, deviation: float, icc: float = LEAST_ICC) -> float:
+        """The difference that a mean over these items can show, see `detectable`."""
+        return detectable(self.error(deviation, icc), self.df)
+
+    def items_for(self, difference: float, deviation: float, icc: float = LEAST_ICC) -> int | None:
+        """How many items of the same clusters can show a difference; None where no number of them can.
+
+        Items of one cluster resemble each other, so that ever more of them add ever less.
+
+        >>> Clustering.of([10] * 20).items_for(0.1, 1.0) is None
+        True
+        >>> Clustering.of([10] * 20).items_for(0.3, 1.0)
+        122
+        """
+        wanted, reach = difference**2, (_reach(self.df) * deviation) ** 2
+        # reach * (1 + (f * size - 1) * icc) / (f * items) = wanted, solved for the factor f.
+        left = wanted * self.items - reach * self.mean_size * icc
+        if not left > 0:
+            return None
+        # Those that are each alone in their cluster are independent.
+        alone = min(reach / wanted, self.effective)
+        return math.ceil(max(reach * (1 - icc) / left * self.items, alone))
+
+    def clusters_for(self, difference: float, deviation: float, icc: float = LEAST_ICC) -> int | None:
+        """How many clusters of the same size can show a difference; None beyond a million.
+
+        >>> Clustering.of([10] * 20).clusters_for(0.1, 1.0)
+        116
+        """
+        size, low, high = self.mean_size, 2, _MOST_CLUSTERS
+
+        def shows(clusters: int) -> bool:
+            some = Clustering(items=size * clusters, effective=clusters)
+            return some.detectable(deviation, icc) <= difference
+
+        if not shows(high):
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if shows(middle) else (middle + 1, high)
+        return low

@@ -1,0 +1,211 @@
+"""When a number may be called a finding: one rule for page, terminal, comparison and card."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal
+
+from sonde.base.errors import UnknownNameError, UsageError
+
+ENOUGH_CLUSTERS = 10
+"""Effective clusters that a verdict needs."""
+
+
+ENOUGH_SEEDS = 5
+"""Below this many independent trainings, or draws of a control, a number allows no verdict."""
+
+
+ENOUGH_OBSERVATIONS = 30
+"""Independent observations that a proportion's must be worth."""
+
+
+NARROW, WIDE, RELATIVE = 0.05, 0.30, 1.30
+"""Widths of a proportion's interval (National Center for Health Statistics 2017)."""
+
+
+_MOST_FIGURES = 15
+
+
+def verdict_allowed(row: Mapping[str, Any]) -> bool:
+    """Whether a row of ``scores.parquet`` may be called a finding; see `why_no_verdict`."""
+    return not why_no_verdict(row)
+
+
+def why_no_verdict(row: Mapping[str, Any]) -> str:
+    """Why a row may not be called a finding, in words; empty where it may.
+
+    Ten effective clusters; of a proportion also 30 effective observations and an interval no wider than 0.30,
+    nor, where it is wider than 0.05, than 130 % of p and of 1 - p; of what was trained, or drawn at random,
+    five seeds.
+
+    Args:
+        row: ``value, ci_low, ci_high, effective_clusters, n_eff, seeds`` of a score; one that lacks the
+            effective clusters is taken by ``n_clusters``.
+    """
+    clusters = row.get("effective_clusters")
+    if clusters is None:
+        clusters = float(row.get("n_clusters") or 0)
+    if clusters < ENOUGH_CLUSTERS:
+        number = _less_than(clusters, ENOUGH_CLUSTERS)
+        return f"{number} effective cluster{'s' * (number != '1')}, a verdict needs {ENOUGH_CLUSTERS}"
+    low, high = row.get("ci_low"), row.get("ci_high")
+    if low is None or high is None or not math.isfinite(high - low):
+        return "no interval is known"
+    if (n_eff := row.get("n_eff")) is not None and (why := _proportion(row["value"], high - low, n_eff)):
+        return why
+    if (seeds := row.get("seeds")) is not None and seeds < ENOUGH_SEEDS:
+        drawn = "seed or draw" if seeds == 1 else "seeds or draws"
+        return f"{seeds} {drawn}, a verdict needs {ENOUGH_SEEDS}"
+    return ""
+
+
+def _less_than(value: float, least: float, digits: int = 3) -> str:
+    """Return a number below ``least`` in so many figures, or in as many as do not round it up to that."""
+    while float(shown := f"{value:.{digits}g}") >= least and digits < _MOST_FIGURES:
+        digits += 1
+    return shown
+
+
+def _more_than(value: float, most: float) -> str:
+    """Return a number above ``most`` with as few decimals as do not round it down to that."""
+    digits = 0
+    while float(shown := f"{value:.{digits}f}") <= most and digits < _MOST_FIGURES:
+        digits += 1
+    return shown
+
+
+def _proportion(value: float, width: float, n_eff: float) -> str:
+    if n_eff < ENOUGH_OBSERVATIONS:
+        worth = _less_than(n_eff, ENOUGH_OBSERVATIONS, digits=2)
+        worth += f" independent observation{'s' * (worth != '1')}"
+        return f"worth {worth}, a verdict needs {ENOUGH_OBSERVATIONS}"
+    if width > WIDE:
+        shown = _more_than(100 * width, 100 * WIDE)
+        return f"an interval of {shown} points, a verdict needs {100 * WIDE:.0f} or fewer"
+    if width > NARROW and width > RELATIVE * min(value, 1 - value):
+        return f"an interval of {100 * width:.0f} points is too wide for so small a share"
+    return ""
+
+
+Amount = Literal["higher", "lower", "slight", "alike", "undecided"]
+"""``slight`` is sure and less than matters; ``alike``: no difference that matters."""
+
+
+POINT = 0.01
+"""Of what is bounded (shares, correlations, shares of a variance): one point of a hundred."""
+
+
+_BITS_PER_BYTE = 0.005
+
+
+_BYTES = 4
+"""About as many bytes has a subword of code, or a code token."""
+
+
+_NATS_IN_A_BIT = 0.6931
+
+
+_BITS = _BYTES * _BITS_PER_BYTE
+
+
+LEAST: Mapping[str, float] = MappingProxyType(
+    {
+        "bits_per_byte": _BITS_PER_BYTE,
+        "bits_per_character": _BITS_PER_BYTE,
+        "bits": _BITS,
+        "excess": _BITS,
+        "apart": _BITS,
+        "nats": _BITS * _NATS_IN_A_BIT,
+        "nats_per_token": _BITS * _NATS_IN_A_BIT,
+        "nats_per_character": _BITS_PER_BYTE * _NATS_IN_A_BIT,
+        "r2": POINT,
+    }
+)
+"""Of some metrics in their own unit; of others without bounds it is not known, and nothing is too small."""
+
+
+_BOUNDED = ("Korn-Graubard", "logit", "Fisher")
+"""What the methods of intervals of bounded numbers are called."""
+
+
+_DIFFERENCES = ("gain", "selectivity", "excess", "apart", "change", "difference")
+
+
+def least_size(metric: str, method: str, asked: Mapping[str, float] = MappingProxyType({})) -> float:
+    """The least size of a difference in a metric that matters; 0 where none is known.
+
+    >>> least_size("accuracy", "Korn-Graubard"), least_size("bits_per_byte", "clustered jackknife, log")
+    (0.01, 0.005)
+
+    Args:
+        metric: The metric.
+        method: How its interval was found (``ci_method``), which says whether it is bounded.
+        asked: Sizes by metric that a user gave; they go first.
+    """
+    if metric in asked:
+        return asked[metric]
+    bounded = any(name in method for name in _BOUNDED)
+    return LEAST.get(metric, POINT if bounded else 0.0)
+
+
+def is_difference(metric: str) -> bool:
+    """Whether a metric is itself a difference, which 0 is none of."""
+    return metric.endswith(_DIFFERENCES)
+
+
+def amount(value: float, low: float, high: float, least: float, *, sure: bool) -> Amount:
+    """What a difference amounts to, by its estimate, its 95 % interval and what matters.
+
+    Args:
+        value: The difference.
+        low: Lower end of its interval.
+        high: Upper end.
+        least: The least size that matters; 0 where none is known.
+        sure: Whether it is told from none: its interval excludes 0, among several after adjustment.
+
+    >>> amount(-0.003, -0.004, -0.002, 0.005, sure=True), amount(0.002, -0.001, 0.004, 0.005, sure=False)
+    ('slight', 'alike')
+    """
+    if sure:
+        return "slight" if abs(value) < least else "higher" if value > 0 else "lower"
+    return "alike" if -least < low and high < least else "undecided"
+
+
+def check_sizes(asked: Mapping[str, float], compared: Iterable[str]) -> None:
+    """Check the least sizes that a user gave.
+
+    Args:
+        asked: Sizes by metric.
+        compared: The metrics that are compared.
+
+    Raises:
+        UnknownNameError: No number of that metric is compared; the nearest is named.
+        UsageError: A size is negative or no number.
+    """
+    known = list(compared)
+    for name, size in asked.items():
+        if name not in known:
+            raise UnknownNameError("metric of this comparison", name, known)
+        if not 0 <= size < math.inf:
+            raise UsageError(f"least size of {name} = {size:g}: give 0 or more, in the unit of the metric")
+
+
+def sizes_of(texts: Sequence[str]) -> dict[str, float]:
+    """Least sizes from the command line.
+
+    >>> sizes_of(["accuracy=0.02"])
+    {'accuracy': 0.02}
+
+    Raises:
+        UsageError: One is not written as ``METRIC=SIZE``.
+    """
+    sizes: dict[str, float] = {}
+    for text in texts:
+        name, _, size = text.partition("=")
+        try:
+            sizes[name] = float(size)
+        except ValueError:
+            raise UsageError(f"--least {text!r}: write METRIC=SIZE, as accuracy=0.02") from None
+    return sizes

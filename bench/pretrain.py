@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-from sonde.base.terminal import quiet
+from sonde.models.engine.silence import quiet
 from sonde.training.precision import in_bfloat16
 from sonde.training.pretrain.blocks import BlockDataset, DocumentLines, PairDataset, all_pairs
 from sonde.training.pretrain.initial_weights import fresh_model

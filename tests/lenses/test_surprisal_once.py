@@ -15,9 +15,9 @@ from tests.lenses.test_surprisal_tables import random_observations, slices_of
 from tests.slices import slice_of
 
 from sonde.comparison.differences import compared, differences_frame
-from sonde.comparison.pairing import Direction, merge_same_numbers, paired
 from sonde.comparison.summary import with_words
 from sonde.lenses import LENSES, Scoring
+from sonde.results.pairing import Direction, merge_same_numbers, paired
 from sonde.results.scores import Score
 
 LENS = LENSES.load("surprisal")

@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sonde.comparison.pairing import paired
 from sonde.corpora import Tag
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Scoring
 from sonde.lenses.surprisal.common_text import _OF_SEVERAL, _accumulators
 from sonde.lenses.surprisal.sums import _SLICES  # pyright: ignore[reportPrivateUsage]
+from sonde.results.pairing import paired
 from sonde.results.schema import SHARED_TOKENS, dimension
 from sonde.results.scores import Score, scores_frame
 

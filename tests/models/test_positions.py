@@ -7,8 +7,8 @@ import shutil
 import pytest
 import torch
 
-from sonde.base.terminal import FAULTS
 from sonde.models import ModelSpec, load_model
+from sonde.models.engine.silence import FAULTS
 from sonde.models.engine.trial_batches import forward_rows, table_positions
 
 from .conftest import ALL

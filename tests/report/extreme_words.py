@@ -81,7 +81,7 @@ REVIEWED: Mapping[str, str] = {
     "names, most often": "calls in the texts that were read, counted and not estimated",
     "names called most": "the same",
 }  # fmt: skip
-"""Texts with such a word that do not go through `sonde.stats.extremes`, and why they need not."""
+"""Texts with such a word that do not go through `sonde.results.extremes`, and why they need not."""
 
 
 _FRAGMENTS = [re.escape(fragment).replace(r"\{\}", ".+?") for fragment in REVIEWED]

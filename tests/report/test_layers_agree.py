@@ -22,8 +22,8 @@ from sonde.report.export import write_table
 from sonde.report.headlines import answers
 from sonde.report.sections.probe import title
 from sonde.report.text import label_of
+from sonde.results.extremes import list_layers
 from sonde.results.layers import LayerAccount, account_layers
-from sonde.stats.extremes import list_layers
 from sonde.store.run_folder import RunDirectory
 
 EXAMPLES, LAYERS, WIDTH = 400, 6, 8

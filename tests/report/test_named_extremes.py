@@ -142,7 +142,7 @@ def test_texts_that_name_an_extreme_go_through_one_place() -> None:
         for line, text in [*sentences(path), *pieces(path)]
         if names_extreme(text) and not is_reviewed(text)
     ]
-    assert left == [], "go through sonde.stats.extremes, or list the text with its reason in extreme_words"
+    assert left == [], "go through sonde.results.extremes, or list the text with its reason in extreme_words"
 
 
 def test_nothing_is_reviewed_that_no_longer_exists() -> None:

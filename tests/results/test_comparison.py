@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from sonde.comparison.differences import DIFFERENCES_COLUMNS, Difference, compared, differences_frame
-from sonde.comparison.pairing import Compared, paired
 from sonde.results import Mean, Score, mean_rows, means, r2_rows, trained_rows
+from sonde.results.pairing import Compared, paired
 from sonde.stats.estimate import Contributions
 
 TEMPLATE = Score(model="a", lens="probe", metric="accuracy", value=0.0, n=0, n_clusters=0)

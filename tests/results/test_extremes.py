@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from sonde.results.text_format import bounds, figures, in_figures, interval, with_interval
-from sonde.stats.extremes import (
+from sonde.results.extremes import (
     Extreme,
     describe_ends,
     describe_extreme,
@@ -20,6 +19,7 @@ from sonde.stats.extremes import (
     split_at,
     widen,
 )
+from sonde.results.text_format import bounds, figures, in_figures, interval, with_interval
 
 DRAWS = 400
 CLUSTERS = 20

@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from sonde.base.errors import UsageError
-from sonde.comparison.pairing import Compared
 from sonde.comparison.summary import crossings, series_frame, step_of
 from sonde.lenses import LENSES
 from sonde.results import Score
+from sonde.results.pairing import Compared
 from sonde.results.scores import scores_frame
 
 WANTED = {"probe": (Compared(metric="accuracy", better="higher"),)}

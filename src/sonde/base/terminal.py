@@ -7,12 +7,9 @@ reading, or ends a line and begins one that looks like ours.
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import sys
 import unicodedata
-from collections.abc import Generator
-from contextlib import contextmanager
 
 from sonde.base.errors import StoreError
 
@@ -90,32 +87,3 @@ def write_text(text: str, *, err: bool = False) -> None:
 def note(line: str) -> None:
     """Print a line on standard error."""
     say(line, err=True)
-
-
-FAULTS = (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-"""What a model's own code raises where it cannot read what it is given."""
-
-
-def one_line(error: BaseException) -> str:
-    """What a library says, in one line; its kind where it says nothing."""
-    return " ".join(str(error).split())[:300] or type(error).__name__
-
-
-@contextmanager
-def quiet() -> Generator[None]:
-    """Keep the progress bars, retries and advice of the libraries that load out of the terminal."""
-    from transformers.utils import logging as transformers_logging
-
-    loggers = [logging.getLogger(name) for name in ("transformers", "huggingface_hub", "accelerate", "peft")]
-    levels = [logger.level for logger in loggers]
-    bars = transformers_logging.is_progress_bar_enabled()
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
-        if bars:
-            transformers_logging.enable_progress_bar()

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Int
 
 from sonde.base.errors import CaptureError
-from sonde.base.terminal import FAULTS
 from sonde.models import LoadedModel
 from sonde.models.engine.family import refuse_without_head
+from sonde.models.engine.silence import FAULTS
 
 _TOGETHER = 16
 """Prompts of one length that are continued together."""

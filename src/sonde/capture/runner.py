@@ -15,7 +15,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sonde.base.errors import CaptureError, SondeError, not_finite
-from sonde.base.terminal import FAULTS, one_line
 from sonde.capture.attention import SIDES, AttentionReader, Recording, RowReader
 from sonde.capture.attention_backend import recording
 from sonde.capture.caches import (
@@ -55,6 +54,7 @@ from sonde.capture.word_attention import RowWords, WordReader
 from sonde.models import LoadedModel
 from sonde.models.engine.lm_head import Head, body_and_head
 from sonde.models.engine.memory import if_it_fits, out_of_memory
+from sonde.models.engine.silence import FAULTS, one_line
 from sonde.models.engine.weights import TF32
 
 

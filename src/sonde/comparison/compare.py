@@ -21,7 +21,6 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import fingerprint
 from sonde.comparison.differences import Difference, adjusted, compared, differences_frame
-from sonde.comparison.pairing import Compared, Direction, Unpaired, paired
 from sonde.comparison.run_models import RunModel, checkpoints, sides_of
 from sonde.comparison.summary import series_frame
 from sonde.experiments.plan import group_prefix
@@ -30,6 +29,7 @@ from sonde.lenses import LENSES, Lens, LensSettings, Scoring
 from sonde.lenses.engine.item_tables import SCORED_ITEMS, scan_inputs
 from sonde.models import frequencies
 from sonde.results.headlines import findings
+from sonde.results.pairing import Compared, Direction, Unpaired, paired
 from sonde.results.schema import REASON, Columns, schema_of
 from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score, read_scores, scores_frame
 from sonde.stats.verdict import check_sizes

@@ -1,7 +1,7 @@
 """Paired comparison of two models: differences of their scores over the same clusters, all tested together.
 
 Pure arithmetic over scores that know what each cluster contributes (`sonde.stats.estimate`); which
-scores answer the same question is decided in `sonde.comparison.pairing`. Formulas: paired differences by
+scores answer the same question is decided in `sonde.results.pairing`. Formulas: paired differences by
 leaving out one cluster of both sides at once, on Fisher's scale where the numbers are bounded; false
 discovery rate by Benjamini and Hochberg over everything that is compared.
 """
@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from sonde.comparison.pairing import IDENTITY, Direction, merge_same_numbers
+from sonde.results.pairing import IDENTITY, Direction, merge_same_numbers
 from sonde.results.schema import Columns, Dimensions, named, schema_of
 from sonde.results.scores import SCORES_COLUMNS, Score
 from sonde.stats.estimate import (
@@ -120,7 +120,7 @@ def compared(
 ) -> list[Difference]:
     """Differences of pairs of scores, in their order, with p-values adjusted over all that may be findings.
 
-    What is one number under several names is tested once, see `sonde.comparison.pairing.merge_same_numbers`.
+    What is one number under several names is tested once, see `sonde.results.pairing.merge_same_numbers`.
 
     What may be no finding (too few clusters or seeds) is tested with no other: it is shown, and its adjusted
     value is unknown.

@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import UsageError
-from sonde.comparison.pairing import IDENTITY, Compared
 from sonde.results.headlines import LOCAL_CUES, OUTCOMES
+from sonde.results.pairing import IDENTITY, Compared
 from sonde.results.schema import SELECTION, in_words
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import (

@@ -12,9 +12,9 @@ from typing import Any
 
 import polars as pl
 
+from sonde.results.extremes import widen
 from sonde.results.schema import dimensions_are
 from sonde.results.text_format import NO_DIFFERENCE, TOO_LITTLE
-from sonde.stats.extremes import widen
 from sonde.stats.power import detectable_apart, detectable_of
 from sonde.stats.verdict import amount, least_size, why_no_verdict
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.results.extremes import describe_ends, find_extreme, widen
 from sonde.results.scores import LEFT_OUT
 from sonde.results.text_format import (
     NO_DIFFERENCE,
@@ -24,7 +25,6 @@ from sonde.results.text_format import (
     too_little,
     would_be_found,
 )
-from sonde.stats.extremes import describe_ends, find_extreme, widen
 from sonde.stats.power import detectable_of
 from sonde.stats.verdict import amount, least_size, verdict_allowed, why_no_verdict
 

@@ -3,7 +3,7 @@
 The layer is the one that validation chose. Tested examples say two things of it: whether it is beyond the
 control that validation chose, and which layers are surely less accurate, both paired by example and clustered
 (`sonde.stats.resampling.trained_difference`). What is said of several layers holds for all of them at once
-(Bonferroni, `sonde.stats.extremes.split_at`), so that the set that is left holds the truly best layer in at
+(Bonferroni, `sonde.results.extremes.split_at`), so that the set that is left holds the truly best layer in at
 least 95 of 100 samples, and labels without meaning are called encoded in at most 5.
 """
 
@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import polars as pl
 
+from sonde.results.extremes import list_layers, split_at
 from sonde.results.schema import SELECTION, dimensions_are, dimensions_named
-from sonde.stats.extremes import list_layers, split_at
 from sonde.stats.verdict import amount, least_size, verdict_allowed
 
 Row = Mapping[str, Any]

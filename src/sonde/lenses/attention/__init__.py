@@ -16,7 +16,6 @@ import polars as pl
 from sonde.base.fingerprint import fingerprint
 from sonde.base.options import Option
 from sonde.capture.requests import Pass, Plain, Prepared, WordAttention, WordLookups
-from sonde.comparison.pairing import Compared
 from sonde.corpora import Item, split
 from sonde.languages import facet_of, has_facet
 from sonde.languages.engine.relations import Relations
@@ -53,6 +52,7 @@ from sonde.lenses.attention.score import (
 )
 from sonde.lenses.engine.lens import Captured, Control, LensDefaults, LensSettings, Scoring
 from sonde.models import Capabilities
+from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")

@@ -14,13 +14,13 @@ import polars as pl
 
 from sonde.base.options import Option
 from sonde.capture.requests import Pass, Prepared
-from sonde.comparison.pairing import Compared
 from sonde.corpora import Item
 from sonde.lenses.causal.interventions import ROWS_SCHEMA, Fits, Rows, read_fits, split_items
 from sonde.lenses.causal.method import LAST_STAGES, METHODS_BY_NAME, CausalMethod, LaterStage
 from sonde.lenses.causal.options import LENS, CausalOptions, read_options
 from sonde.lenses.engine.lens import Captured, LensDefaults, LensSettings, Scoring
 from sonde.models import Capabilities
+from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")

@@ -28,6 +28,7 @@ from sonde.lenses.causal.verdicts import (
     p_of,
     weakest,
 )
+from sonde.results.extremes import list_layers, split_at
 from sonde.results.schema import REASON, dimension, dimensions_are, dimensions_named
 from sonde.results.scores import LEFT_OUT
 from sonde.results.text_format import (
@@ -43,7 +44,6 @@ from sonde.results.text_format import (
     with_interval,
     would_be_found,
 )
-from sonde.stats.extremes import list_layers, split_at
 from sonde.stats.intervals import LEVEL
 from sonde.stats.power import detectable_apart, detectable_of, level_asked
 from sonde.stats.verdict import why_no_verdict

@@ -18,7 +18,6 @@ import polars as pl
 from sonde.base.errors import UsageError
 from sonde.base.options import Option
 from sonde.capture.requests import Answer, AnswerRanks, Masked, Pass, Plain, Prepared, TokenScores
-from sonde.comparison.pairing import Compared
 from sonde.corpora import Item
 from sonde.lenses.cloze.libraries import write_libraries
 from sonde.lenses.cloze.observe import (
@@ -48,6 +47,7 @@ from sonde.lenses.cloze.score import (
 from sonde.lenses.engine.lens import Captured, Control, LensDefaults, LensSettings, Scoring
 from sonde.lenses.engine.observations import whole_words, word_by_word
 from sonde.models import Capabilities
+from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory
 from sonde.tasks.engine.cloze_options import ANSWERS, CANDIDATES, GIVEN, MASKED

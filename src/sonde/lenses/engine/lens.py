@@ -18,12 +18,12 @@ from sonde.base.option_types import Count, Whole
 from sonde.base.options import Option, Options, option
 from sonde.base.plugins import check_published, offered, published
 from sonde.capture.requests import ItemCapture, Pass, Prepared
-from sonde.comparison.pairing import Compared
 from sonde.corpora import Item
 from sonde.lenses.engine.observations import Batches
 from sonde.models import Capabilities, ModelSpec
 from sonde.models.engine.external import BASE_URL, KEY, ServerSettings
 from sonde.models.engine.model_names import PREFIX
+from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory
 

@@ -15,7 +15,6 @@ import polars as pl
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
-from sonde.comparison.pairing import Compared
 from sonde.lenses.engine.lens import LensDefaults, LensSettings, Method, Scoring, Training
 from sonde.lenses.finetune.card import write_card
 from sonde.lenses.finetune.data import (
@@ -49,6 +48,7 @@ from sonde.lenses.finetune.options import (
 from sonde.lenses.finetune.score import headline_lines, score_all
 from sonde.models import Capabilities
 from sonde.models.engine.locate import locate
+from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.training.baselines.recipe import BASELINES, MODEL
 

@@ -16,7 +16,6 @@ import polars as pl
 
 from sonde.base.fingerprint import derive_seed
 from sonde.capture.requests import Pass, Prepared
-from sonde.comparison.pairing import Compared
 from sonde.corpora import Item
 from sonde.lenses.engine.lens import Captured, Control, LensDefaults, LensSettings, Scoring
 from sonde.lenses.probe.data import isolated_items, observe_items, requests
@@ -25,6 +24,7 @@ from sonde.lenses.probe.options import CONTROL_SEEDS, LENS, ProbeOptions, read_o
 from sonde.models import Capabilities
 from sonde.results.headlines import cues_by_key, describe_cues
 from sonde.results.layers import LayerAccount, account_layers
+from sonde.results.pairing import Compared
 from sonde.results.schema import REASON, dimension, dimensions_are
 from sonde.results.scores import LEFT_OUT, Score
 from sonde.results.text_format import counted, figures, number, standing

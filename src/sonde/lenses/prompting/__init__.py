@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from sonde.comparison.pairing import Compared
 from sonde.lenses.engine.lens import LensDefaults, LensSettings, Method, Scoring, Training
 from sonde.lenses.prompting.replies import PromptingOptions, Replies, answered
 from sonde.models import Capabilities, ModelSpec
 from sonde.models.engine.external import Reply, serving
 from sonde.models.engine.files import behind_a_server
 from sonde.results import Mean, means
+from sonde.results.pairing import Compared
 from sonde.results.schema import dimensions_are
 from sonde.results.scores import Score
 from sonde.results.text_format import counted, figures, standing

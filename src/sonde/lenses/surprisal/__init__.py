@@ -18,7 +18,6 @@ import polars as pl
 from sonde.base.errors import CaptureError, not_finite
 from sonde.base.options import Option
 from sonde.capture.requests import Masked, Pass, Prepared, ScoredSubwords, TokenScores
-from sonde.comparison.pairing import Compared
 from sonde.corpora import Item
 from sonde.languages import spelled
 from sonde.lenses.engine.lens import Captured, Control, LensDefaults, LensSettings, Scoring
@@ -59,7 +58,9 @@ from sonde.lenses.surprisal.origin import SUMMARY, Summary, by_origin, pad_rows
 from sonde.lenses.surprisal.sums import BITS, BY_ID, NONE_FIRST, SUMS, Sums, by_slice, collect_sums, overall
 from sonde.models import Capabilities
 from sonde.models.engine.model_names import PREFIX
+from sonde.results.extremes import describe_ends
 from sonde.results.headlines import CHANGE, PERIOD, describe_memory
+from sonde.results.pairing import Compared
 from sonde.results.schema import (
     FIRST,
     OBSERVATIONS_SCHEMA,
@@ -71,7 +72,6 @@ from sonde.results.schema import (
 from sonde.results.scores import Score
 from sonde.results.tables import Column, Table, rests_on
 from sonde.results.text_format import PERCENT, Interval, Number, figures, standing, too_little
-from sonde.stats.extremes import describe_ends
 
 _ROWS = 10
 

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import expand_home
-from sonde.base.terminal import one_line
 from sonde.models.engine.family import ModelSpec
 from sonde.models.engine.files import (
     ADAPTER_CONFIG,
@@ -24,6 +23,7 @@ from sonde.models.engine.files import (
 )
 from sonde.models.engine.locate import local_headers, locate
 from sonde.models.engine.model_names import bundled_folder, split_family, split_revision
+from sonde.models.engine.silence import one_line
 
 _TRIAL = 16
 """Subwords on which a merged adapter is held against the same beside the weights."""

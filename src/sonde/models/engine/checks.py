@@ -15,7 +15,6 @@ from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.base.files import FileStamp, file_stamps
-from sonde.base.terminal import quiet
 from sonde.models.engine import config_values
 from sonde.models.engine.config_values import architectures, check_sizes, names_language_model
 from sonde.models.engine.convert import safe_place
@@ -32,6 +31,7 @@ from sonde.models.engine.files import (
 )
 from sonde.models.engine.locate import locate
 from sonde.models.engine.quantise import saved_quantisation
+from sonde.models.engine.silence import quiet
 
 _PARTS = (
     *(

@@ -8,12 +8,12 @@ from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.base.files import FileStamp, file_stamps
-from sonde.base.terminal import one_line, quiet
 from sonde.models.engine.catalogue import known_models
 from sonde.models.engine.checks import check_config
 from sonde.models.engine.family import ModelSpec
 from sonde.models.engine.files import revision_of, small_files
 from sonde.models.engine.locate import locate
+from sonde.models.engine.silence import one_line, quiet
 
 _ABSENT = ("RepositoryNotFoundError", "GatedRepoError", "RevisionNotFoundError")
 

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.base.files import cache_folder, write_atomic
-from sonde.base.terminal import quiet
 from sonde.models.engine import unpickle
 from sonde.models.engine.family import ModelSpec
 from sonde.models.engine.files import (
@@ -35,6 +34,7 @@ from sonde.models.engine.files import (
     write_folder,
 )
 from sonde.models.engine.locate import locate
+from sonde.models.engine.silence import quiet
 
 VERSION = "1"
 """Raised when the same pickle would be written otherwise; part of a converted model's folder name."""

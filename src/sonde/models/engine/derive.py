@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, StoreError, UnknownNameError, UsageError
-from sonde.base.terminal import quiet
 from sonde.models.engine.checks import head_weights
 from sonde.models.engine.family import LoadedModel, ModelSpec
 from sonde.models.engine.files import small_files
 from sonde.models.engine.load import load_model
 from sonde.models.engine.locate import locate
+from sonde.models.engine.silence import quiet
 
 
 def save_model(loaded: LoadedModel, folder: Path) -> None:

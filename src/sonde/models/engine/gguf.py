@@ -14,8 +14,9 @@ from typing import Any
 
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.base.files import cache_folder, write_atomic
-from sonde.base.terminal import note, one_line, quiet
+from sonde.base.terminal import note
 from sonde.models.engine.files import check_fetched, files_hash, write_folder
+from sonde.models.engine.silence import one_line, quiet
 from sonde.models.engine.tokenizer_comparison import FILE, count_unlike, cut_texts
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"

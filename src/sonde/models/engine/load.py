@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, SondeError
-from sonde.base.terminal import FAULTS
 from sonde.models.engine.adapters import check_adapter, is_merged
 from sonde.models.engine.architectures import DecoderFamily, EncoderDecoderFamily, EncoderFamily
 from sonde.models.engine.catalogue import ATTENTION_WEIGHTS, MASKED_HEAD, Checkpoint
@@ -47,6 +46,7 @@ from sonde.models.engine.quantise import (
     quantiser,
     without_outliers,
 )
+from sonde.models.engine.silence import FAULTS
 from sonde.models.engine.tokenizer import load_tokenizer, tokenizer_fact
 from sonde.models.engine.weights import TF32, check_files, device_of, dtype_of
 

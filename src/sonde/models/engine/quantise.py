@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from typing import Any, cast
 
 from sonde.base.errors import InputError, UsageError
-from sonde.base.terminal import one_line, quiet
 from sonde.models.engine.family import ModelSpec
+from sonde.models.engine.silence import one_line, quiet
 
 _PACKAGE = "bitsandbytes"
 

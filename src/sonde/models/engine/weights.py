@@ -8,7 +8,6 @@ from typing import Any
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import derive_seed
-from sonde.base.terminal import one_line, quiet
 from sonde.models.engine.adapters import adapted
 from sonde.models.engine.checks import check_finite, check_keys, head_weights
 from sonde.models.engine.convert import safe_place
@@ -30,6 +29,7 @@ from sonde.models.engine.quantise import (
     quantise_in_memory,
     same_on_every_processor,
 )
+from sonde.models.engine.silence import one_line, quiet
 
 _DTYPES = ("float32", "float16", "bfloat16")
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
-from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Item
+from sonde.base.errors import InputError
 from sonde.corpora.engine.corpus import Given, Intake, SourceFile
 from sonde.corpora.engine.decode import is_usable, read_document
 from sonde.corpora.engine.tables import named_file
-from sonde.experiments.formats import Labelled
-from sonde.languages import facet_of
-from sonde.languages.engine.edits import Edits
-from sonde.tasks import Task
 
 _SPLITS = {"tr": "train", "va": "valid", "te": "test"}
 
@@ -143,48 +137,3 @@ def _texts(rows: list[_Row], task: str, intake: Intake) -> list[_Text]:
 
 
 source = Inspect()
-
-
-_SPLIT_CODES = {"train": "tr", "valid": "va", "test": "te", "": "tr"}
-"""Raw labels are in no split; the file has no word for that, so that all of them are ``tr``."""
-
-
-class InspectForm:
-    """Tokens joined by blanks, comments left out; of a task about tokens the token alone.
-
-    A label that is null is an empty field: with ``--raw`` every item keeps its line.
-    """
-
-    tasks: tuple[str, ...] = ()
-    whole = False
-
-    def write(self, task: Task, entries: Sequence[Labelled]) -> str:
-        """One line a label, in the order of the entries; neither text nor label holds a tab or a newline.
-
-        Raises:
-            UsageError: The task labels pairs, of which a text cannot say which are meant.
-        """
-        if task.target == "pair":
-            raise UsageError(
-                f"format 'inspect' holds one text a label, task {task.name!r} labels pairs of tokens; "
-                "leave --format out for JSON lines"
-            )
-        about_tokens = task.target == "span"
-        return "".join(
-            f"{_SPLIT_CODES[entry.split]}\t{row['label'] or ''}\t{_text(entry.item, row, about_tokens)}\n"
-            for entry in entries
-            for row in entry.rows
-        )
-
-
-def flattened(item: Item) -> str:
-    """The code tokens of an item joined by blanks, as INSPECT shows code to models."""
-    tokens = facet_of(item.language, "edits", Edits).tokens(item.text)
-    return " ".join(" ".join(token.surface.split()) for token in tokens)
-
-
-def _text(item: Item, row: Mapping[str, Any], about_tokens: bool) -> str:
-    return " ".join(item.text[row["start"] : row["end"]].split()) if about_tokens else flattened(item)
-
-
-form = InspectForm()

@@ -21,9 +21,9 @@ from torch.nn import functional
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import derive_seed
-from sonde.base.terminal import one_line, quiet
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.models.engine.lm_head import body_and_head
+from sonde.models.engine.silence import one_line, quiet
 from sonde.training.finetune.batches import Batch
 from sonde.training.finetune.data import FIRST, SECOND, Data, reader_of
 from sonde.training.finetune.recipe import BALANCED, BFLOAT16, FLOAT32, MAX, POOLED, FineTuning

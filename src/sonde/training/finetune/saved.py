@@ -20,9 +20,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from sonde.base.errors import InputError, UsageError
-from sonde.base.terminal import quiet
 from sonde.models import LoadedModel, ModelSpec
 from sonde.models.engine.derive import save_model
+from sonde.models.engine.silence import quiet
 from sonde.training.finetune.data import Data, Sample, Span, TextEncoder, read_all, reader_of, variable_at
 from sonde.training.finetune.model import (
     ClassHead,

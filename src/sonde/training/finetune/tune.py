@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from sonde.base.errors import InputError, StoreError
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import derive_seed
-from sonde.base.terminal import quiet
 from sonde.models import ModelSpec
 from sonde.models.engine.derive import save_model
+from sonde.models.engine.silence import quiet
 from sonde.models.engine.weights import device_of
 from sonde.training.finetune import checkpoint
 from sonde.training.finetune.batches import Portions, collate, order

@@ -17,10 +17,10 @@ from transformers import PreTrainedModel
 
 from sonde.base.errors import StoreError
 from sonde.base.files import write_atomic
-from sonde.base.terminal import quiet
 from sonde.languages import spelled
 from sonde.models import bundled_names
 from sonde.models.engine.files import read_header
+from sonde.models.engine.silence import quiet
 from sonde.training.pretrain.blocks import BlockDataset, PairDataset
 from sonde.training.pretrain.checkpoints import storing
 from sonde.training.pretrain.documents import MIN_TOKENS, THRESHOLD, Copies

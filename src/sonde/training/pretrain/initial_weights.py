@@ -20,9 +20,9 @@ from transformers import (
 )
 
 from sonde.base.errors import InputError, SondeError
-from sonde.base.terminal import quiet
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.models.engine.load import _family_of
+from sonde.models.engine.silence import quiet
 from sonde.training.pretrain.recipe import Recipe
 from sonde.training.pretrain.vocabulary import BOS, EOS, PAD, SPECIALS
 

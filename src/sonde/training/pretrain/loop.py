@@ -29,7 +29,7 @@ from transformers import (
 )
 
 from sonde.base.errors import InputError
-from sonde.base.terminal import quiet
+from sonde.models.engine.silence import quiet
 from sonde.training.precision import check_compiler, in_bfloat16
 from sonde.training.pretrain.checkpoints import claim, clear, last_whole, mark, storing
 from sonde.training.pretrain.initial_weights import fresh_model

@@ -13,9 +13,9 @@ from accelerate import PartialState
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 
 from sonde.base.errors import InputError
-from sonde.base.terminal import quiet
 from sonde.corpora.engine.ngram import NGram
 from sonde.models.engine.memory import if_it_fits
+from sonde.models.engine.silence import quiet
 from sonde.training.precision import check_compiler
 from sonde.training.pretrain.documents import near_copies, reserved_files
 from sonde.training.pretrain.evaluate import (

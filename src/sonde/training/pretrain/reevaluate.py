@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForMaskedLM
 
-from sonde.base.terminal import quiet
+from sonde.models.engine.silence import quiet
 from sonde.results.schema import scan_files
 from sonde.training.pretrain.documents import near_copies
 from sonde.training.pretrain.evaluate import Compression, Figures, evaluate_encoder, sample_files

@@ -12,10 +12,10 @@ from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.attention._scores import LENS, RELATION, SNIPPET, with_subject
 from sonde.report.text import readable
+from sonde.results.extremes import count_compared, describe_extreme, find_extreme
 from sonde.results.schema import dimension
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import TOO_LITTLE, Count, WithInterval, count, join_names, with_interval
-from sonde.stats.extremes import count_compared, describe_extreme, find_extreme
 from sonde.stats.verdict import why_no_verdict
 
 _STAGE = f"{LENS}.1"

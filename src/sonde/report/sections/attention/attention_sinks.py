@@ -12,9 +12,9 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.attention._scores import LENS, best_of, with_subject
 from sonde.report.text import no_verdict
+from sonde.results.extremes import split_at
 from sonde.results.tables import Column, Table, scored
 from sonde.results.text_format import COUNT, TOO_LITTLE, count, nothing_found_in, with_interval
-from sonde.stats.extremes import split_at
 
 _SINKS = {"sink_first": "first token", "sink_separator": "separators"}
 

@@ -11,8 +11,8 @@ from sonde.report.charts import TEMPLATES, curves
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.cloze._scores import ANSWERERS, COMMON, LENS, WHOLE, common_hits, hits, table_of_k
+from sonde.results.extremes import describe_extreme, find_extreme
 from sonde.results.text_format import TOO_LITTLE, join_names, standing, with_interval
-from sonde.stats.extremes import describe_extreme, find_extreme
 from sonde.stats.verdict import why_no_verdict
 
 _SHOWN = ("call", "import")

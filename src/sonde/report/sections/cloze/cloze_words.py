@@ -8,10 +8,10 @@ from sonde.report.charts import TEMPLATE
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
 from sonde.report.sections.cloze._scores import LENS
+from sonde.results.extremes import count_compared, describe_extreme, find_extreme
 from sonde.results.schema import dimension, dimensions_named
 from sonde.results.tables import Column, Table, scored
 from sonde.results.text_format import PERCENT, with_interval
-from sonde.stats.extremes import count_compared, describe_extreme, find_extreme
 
 _SAME = ("model", "corpus_hash", "label")
 

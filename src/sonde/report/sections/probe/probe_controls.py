@@ -15,10 +15,10 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.probe._scores import LENS, beside
 from sonde.report.text import label_of, ordered
+from sonde.results.extremes import count_compared, describe_extreme, find_extreme
 from sonde.results.schema import dimension, dimensions_named
 from sonde.results.tables import CONTROL, LANGUAGE, MODEL, Column, Table, scored
 from sonde.results.text_format import TOO_LITTLE, Format, standing, with_interval
-from sonde.stats.extremes import count_compared, describe_extreme, find_extreme
 from sonde.stats.verdict import why_no_verdict
 
 _POINTS = {

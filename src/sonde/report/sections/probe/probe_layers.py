@@ -12,10 +12,10 @@ from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.probe._scores import ENCODED, KEY, LENS, SURFACE, accounts, headline, whose
 from sonde.report.text import label_of, ordered
+from sonde.results.extremes import list_layers
 from sonde.results.layers import STATUSES, THIRDS, LayerAccount, LayerScore
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate
 from sonde.results.text_format import COUNT, with_interval
-from sonde.stats.extremes import list_layers
 
 _CHOSEN, _TIED = "●", "○"
 

@@ -12,6 +12,7 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
 from sonde.report.sections.probe._scores import LENS, headline, sparkline
 from sonde.report.text import label_of, ordered
+from sonde.results.extremes import find_extreme
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table
 from sonde.results.text_format import (
     TOO_LITTLE,
@@ -22,7 +23,6 @@ from sonde.results.text_format import (
     with_interval,
     would_be_found,
 )
-from sonde.stats.extremes import find_extreme
 from sonde.stats.verdict import why_no_verdict
 
 Grid = Mapping[str, Mapping[str, float]]

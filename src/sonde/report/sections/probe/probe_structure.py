@@ -11,6 +11,7 @@ from sonde.report.charts import by_kind, specification
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.probe._scores import BEST, EVERY, LENS, control_row, control_value, parts
+from sonde.results.extremes import find_extreme
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate
 from sonde.results.text_format import (
     COUNT,
@@ -21,7 +22,6 @@ from sonde.results.text_format import (
     with_interval,
     would_be_found,
 )
-from sonde.stats.extremes import find_extreme
 from sonde.stats.power import detectable_of
 
 TASK = "syntax_tree"

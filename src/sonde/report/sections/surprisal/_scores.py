@@ -12,6 +12,7 @@ from sonde.report.charts import dots
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.text import no_verdict
+from sonde.results.extremes import describe_ends
 from sonde.results.schema import (
     FIRST,
     FIRST_PART,
@@ -23,7 +24,6 @@ from sonde.results.schema import (
 )
 from sonde.results.tables import MODEL, Column, Table, scored
 from sonde.results.text_format import count, standing, with_interval
-from sonde.stats.extremes import describe_ends
 from sonde.stats.verdict import why_no_verdict
 
 LENS = "surprisal"

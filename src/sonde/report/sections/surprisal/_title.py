@@ -24,10 +24,10 @@ from sonde.report.sections.surprisal._scores import (
     observed,
     slices,
 )
+from sonde.results.extremes import describe_ends
 from sonde.results.schema import SHARED_TOKENS, dimension, dimensions_are, dimensions_named
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
 from sonde.results.text_format import count, interval, number, with_interval
-from sonde.stats.extremes import describe_ends
 from sonde.stats.verdict import why_no_verdict
 
 _READ = [

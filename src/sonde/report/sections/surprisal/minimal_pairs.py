@@ -13,6 +13,7 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.surprisal._scores import CONTROLS, CUTS, LENS, pair_rows
 from sonde.report.text import label_of, meaning_of, no_verdict, ordered
+from sonde.results.extremes import describe_extreme, find_extreme
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate, sized
 from sonde.results.text_format import (
     TOO_LITTLE,
@@ -23,7 +24,6 @@ from sonde.results.text_format import (
     standing_of_difference,
     with_interval,
 )
-from sonde.stats.extremes import describe_extreme, find_extreme
 from sonde.stats.verdict import why_no_verdict
 
 _SLICED = 3

@@ -11,9 +11,9 @@ from polars.testing import assert_frame_equal
 
 from sonde.alignment import surfaces
 from sonde.alignment.vocabulary import vocabulary_of
+from sonde.base.progress import Advance, Silent
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, observe
-from sonde.experiments.progress import Advance, Silent
 from sonde.experiments.run import run
 from sonde.lenses.cloze.ranks import unified
 from sonde.models import ModelSpec, load_tokenizer

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from sonde.base.errors import InputError, UsageError
+from sonde.base.progress import Advance, Silent
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.progress import Advance, Silent
 from sonde.experiments.run import run
 
 LENS = '''

@@ -288,7 +288,7 @@ class Noted:
         self.lines: list[str] = []
 
     def stage(self, title: str, total: int | None = None):
-        from sonde.experiments import Silent
+        from sonde.base.progress import Silent
 
         return Silent().stage(title, total)
 

@@ -8,9 +8,9 @@ import pytest
 
 import sonde
 from sonde.base.errors import InputError, UsageError
+from sonde.base.progress import Silent
 from sonde.corpora import Selection, check_corpora, select
 from sonde.experiments.label_files import Labelling, label, write_label_files
-from sonde.experiments.progress import Silent
 from tests.label_files import write_label_file
 
 TASK = '''

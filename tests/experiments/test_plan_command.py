@@ -16,12 +16,12 @@ from sonde.api import cost
 from sonde.api.cost import Warmed
 from sonde.api.outputs import Wanted
 from sonde.base.errors import SondeError
+from sonde.base.progress import Silent
 from sonde.cli import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.cost import PAGE, START, Amount, RunCost
 from sonde.experiments.plan import ObserveJob
-from sonde.experiments.progress import Silent
 from sonde.experiments.workload import Outlook, amount_read
 
 Called = Callable[..., tuple[str, str]]

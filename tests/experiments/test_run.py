@@ -14,11 +14,11 @@ import pytest
 from polars.testing import assert_frame_equal
 from transformers import LlamaModel
 
+from sonde.base.progress import Silent
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, observe, score, timing
 from sonde.experiments.observe import JobReport, Tried, observe_pool, try_job
 from sonde.experiments.plan import JobPool, ObserveJob
-from sonde.experiments.progress import Silent
 from sonde.experiments.run import run
 from tests.slices import with_slices
 

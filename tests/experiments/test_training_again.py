@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from sonde.base.progress import Silent
 from sonde.experiments import Execution, Experiment, train
 from sonde.experiments.experiment import LensChoice
 from sonde.experiments.plan import Part, TrainJob
-from sonde.experiments.progress import Session, Silent
+from sonde.experiments.progress import Session
 from sonde.lenses import Method
 from sonde.models import ModelSpec
 

@@ -69,7 +69,7 @@ from sonde.experiments.datasets import DataSets, _Drawing
 from sonde.experiments.experiment import LensChoice
 from sonde.experiments.formats import FORMATS
 from sonde.experiments.labels import label_rule
-from sonde.experiments.plan import Group, ModelChoice, Reading, group_prefix, plan
+from sonde.experiments.plan import Group, ModelChoice, Reading, plan
 from sonde.experiments.shards import of_parts
 from sonde.languages import (
     CONSTRUCT_LABELS,
@@ -88,7 +88,7 @@ from sonde.models.engine.family import FAMILIES
 from sonde.papers import quirks as declared_quirks
 from sonde.report import PLOTS, card_schema
 from sonde.results.scores import SCORES_COLUMNS
-from sonde.store.run_folder import RunDirectory, label_path
+from sonde.store.run_folder import RunDirectory, group_prefix, label_path
 from sonde.tasks import Task, build, build_pairs
 from sonde.tasks.engine.examples import Example, example_table
 from sonde.tasks.engine.task import TASKS

@@ -12,10 +12,10 @@ from markupsafe import Markup
 
 from sonde.api.results import Run
 from sonde.base.errors import UsageError
+from sonde.base.progress import Progress, Silent
 from sonde.comparison import summary
 from sonde.comparison.compare import compare as held_against
 from sonde.comparison.compare import default_output, write_comparison, write_series
-from sonde.experiments import Progress, Silent
 from sonde.experiments.arguments import Place
 from sonde.lenses import LENSES
 from sonde.report import Card, build_card, build_comparison, read_compared

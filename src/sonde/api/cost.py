@@ -22,7 +22,8 @@ from sonde.api.outputs import Wanted, write
 from sonde.base.child_process import safe_children
 from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.base.option_types import seconds_of
-from sonde.experiments import Execution, Experiment, Progress
+from sonde.base.progress import Progress, Silent
+from sonde.experiments import Execution, Experiment
 from sonde.experiments.cost import (
     FEWEST,
     FEWEST_DRAWN,
@@ -45,7 +46,7 @@ from sonde.experiments.cost import (
 from sonde.experiments.experiment import settings_of
 from sonde.experiments.observe import try_job
 from sonde.experiments.plan import ObserveJob, TrainJob
-from sonde.experiments.progress import Silent, processor_time
+from sonde.experiments.progress import processor_time
 from sonde.experiments.resolve import draws
 from sonde.experiments.run import run
 from sonde.experiments.timing import duration

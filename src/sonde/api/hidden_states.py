@@ -13,15 +13,15 @@ import numpy as np
 import polars as pl
 
 from sonde.base.errors import InputError, StoreError, UnknownNameError, UsageError
-from sonde.experiments import Experiment, Progress
-from sonde.experiments.plan import group_prefix
+from sonde.base.progress import Progress
+from sonde.experiments import Experiment
 from sonde.lenses import LensSettings
 from sonde.lenses.probe.data import LayerStates, ProbedExamples
 from sonde.models import split_family
 from sonde.models.engine.family import FAMILIES
 from sonde.report import ModelInfo, RunData
 from sonde.results.schema import scan_files
-from sonde.store.run_folder import label_path
+from sonde.store.run_folder import group_prefix, label_path
 from sonde.tasks.engine.task import TASKS
 
 PROBING = "probe"

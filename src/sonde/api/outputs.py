@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sonde.api.hidden_states import write_all_features
-from sonde.experiments import Progress
+from sonde.base.progress import Progress
 from sonde.experiments.progress import Outcome
 from sonde.report import build_report, save_figures
 

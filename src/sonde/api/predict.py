@@ -25,7 +25,6 @@ from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.capture import HiddenStates, Pass, Plain, observe, prepare
 from sonde.capture.requests import begun
 from sonde.capture.settings import CaptureOptions
-from sonde.experiments.plan import group_prefix
 from sonde.languages import facet_of, has_facet, parses
 from sonde.languages.engine.bug_sites import Bugs
 from sonde.lenses.engine.observations import pack, subwords_of, unpack
@@ -40,7 +39,7 @@ from sonde.results import mean_rows
 from sonde.results.layers import account_layers
 from sonde.results.schema import dimensions_are, scan_files
 from sonde.results.scores import Score
-from sonde.store.run_folder import RunDirectory
+from sonde.store.run_folder import RunDirectory, group_prefix
 from sonde.tasks.engine.bugs import CORRECT, BugTask, Edit
 from sonde.tasks.engine.task import TASKS
 from sonde.training.finetune.saved import FACTS, NOTHING, FineTuned, Told

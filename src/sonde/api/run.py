@@ -9,9 +9,9 @@ from sonde.api.cost import within_budget
 from sonde.api.outputs import Wanted
 from sonde.api.results import Run
 from sonde.base.errors import UsageError
-from sonde.experiments import Experiment, Progress
+from sonde.base.progress import Progress, Silent
+from sonde.experiments import Experiment
 from sonde.experiments.arguments import DeviceMap, GivenOptions, Names, Place, from_arguments
-from sonde.experiments.progress import Silent
 from sonde.experiments.run import run as carry_out
 from sonde.store.remote import in_step
 

@@ -8,9 +8,10 @@ from typing import Any
 from sonde.api.cost import CostPlan, plan
 from sonde.api.outputs import Wanted
 from sonde.base.errors import UsageError
+from sonde.base.progress import Progress
 from sonde.base.terminal import say
 from sonde.cli.output import Shown
-from sonde.experiments import Execution, Experiment, Progress
+from sonde.experiments import Execution, Experiment
 from sonde.experiments.cost import RunCost
 from sonde.experiments.timing import duration
 from sonde.experiments.workload import ASSUMED, FACTORS, Needed, Shows

@@ -23,11 +23,12 @@ from rich.table import Table
 from rich.text import Text
 
 from sonde.base.options import COLUMNS, Described, table_of
+from sonde.base.progress import Advance
 from sonde.base.registry import Header
 from sonde.base.terminal import escaped, note, say
 from sonde.comparison import summary
 from sonde.corpora import ItemSet
-from sonde.experiments.progress import Advance, Outcome, headline
+from sonde.experiments.progress import Outcome, headline
 from sonde.experiments.timing import duration
 from sonde.models import Checkpoint, size_text
 from sonde.report import RunData, card_of, first_screen, read_compared
@@ -54,7 +55,7 @@ class TerminalProgress:
 
     @contextmanager
     def stage(self, title: str, total: int | None = None) -> Generator[Advance]:
-        """See `sonde.experiments.progress.Progress.stage`."""
+        """See `sonde.base.progress.Progress.stage`."""
         columns = (
             TextColumn("{task.description:<10}", markup=False),
             BarColumn(bar_width=36),
@@ -73,7 +74,7 @@ class TerminalProgress:
                 bars.update(bar, total=1, completed=1)
 
     def note(self, line: str) -> None:
-        """See `sonde.experiments.progress.Progress.note`."""
+        """See `sonde.base.progress.Progress.note`."""
         self._console.print(escaped(line), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -82,7 +83,7 @@ class PlainProgress:
 
     @contextmanager
     def stage(self, title: str, total: int | None = None) -> Generator[Advance]:
-        """See `sonde.experiments.progress.Progress.stage`."""
+        """See `sonde.base.progress.Progress.stage`."""
         begin = last = time.monotonic()
         done = 0
 
@@ -104,7 +105,7 @@ class PlainProgress:
         self.note(f"{title}: done in {time.monotonic() - begin:.1f} s")
 
     def note(self, line: str) -> None:
-        """See `sonde.experiments.progress.Progress.note`."""
+        """See `sonde.base.progress.Progress.note`."""
         note(line)
 
 

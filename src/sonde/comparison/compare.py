@@ -20,11 +20,10 @@ import polars as pl
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import fingerprint
+from sonde.base.progress import Progress, Silent
 from sonde.comparison.differences import Difference, adjusted, compared, differences_frame
 from sonde.comparison.run_models import RunModel, checkpoints, sides_of
 from sonde.comparison.summary import series_frame
-from sonde.experiments.plan import group_prefix
-from sonde.experiments.progress import Progress, Silent
 from sonde.lenses import LENSES, Lens, LensSettings, Scoring
 from sonde.lenses.engine.item_tables import SCORED_ITEMS, scan_inputs
 from sonde.models import frequencies
@@ -34,7 +33,7 @@ from sonde.results.schema import REASON, Columns, schema_of
 from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score, read_scores, scores_frame
 from sonde.stats.verdict import check_sizes
 from sonde.store.checksums import verify, write_with_receipt
-from sonde.store.run_folder import slug
+from sonde.store.run_folder import group_prefix, slug
 
 MOVED_COLUMNS: Columns = {
     "base": (pl.String, "the model that is held against"),

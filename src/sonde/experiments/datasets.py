@@ -11,6 +11,7 @@ import polars as pl
 
 from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.base.fingerprint import fingerprint
+from sonde.base.progress import Progress
 from sonde.corpora import (
     FirstItems,
     Intake,
@@ -24,7 +25,7 @@ from sonde.corpora import (
 from sonde.experiments.experiment import LensChoice, settings_of
 from sonde.experiments.labels import around_of, read_labels
 from sonde.experiments.plan import Group
-from sonde.experiments.progress import Progress, Refused, Session
+from sonde.experiments.progress import Refused, Session
 from sonde.experiments.sampling import DROPPED, dropped_account
 from sonde.experiments.timing import duration
 from sonde.languages import version_of

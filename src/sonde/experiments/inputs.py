@@ -10,6 +10,7 @@ import polars as pl
 
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import fingerprint
+from sonde.base.progress import Progress
 from sonde.corpora import Intake, Item, ItemSet, Selection, read_items
 from sonde.executors import kept_processes
 from sonde.experiments.arguments import with_full_names
@@ -17,7 +18,7 @@ from sonde.experiments.datasets import DataSets, draw, pool_first, pool_selectio
 from sonde.experiments.experiment import Execution, Experiment, LensChoice, settings_of
 from sonde.experiments.labels import LabelTables, forget_files_around, write_labels
 from sonde.experiments.plan import Group, ModelChoice, Plan, Reading, ScoringJob, identity, plan
-from sonde.experiments.progress import Progress, Session
+from sonde.experiments.progress import Session
 from sonde.experiments.resolve import (
     Readable,
     check_names,

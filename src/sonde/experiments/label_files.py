@@ -10,6 +10,7 @@ from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.files import write_atomic
+from sonde.base.progress import Progress, Silent
 from sonde.corpora import FirstItems, Intake, Item, Selection, check_corpora, read_files, read_items, select
 from sonde.corpora.engine.parallel import ItemChunk
 from sonde.executors import kept_processes, reach
@@ -17,7 +18,6 @@ from sonde.experiments.datasets import DEFAULT_SIZE, pool_selection
 from sonde.experiments.formats import FORMATS, FileFormat, Labelled
 from sonde.experiments.formats.sonde import json_lines, label_rows
 from sonde.experiments.labels import around_files
-from sonde.experiments.progress import Progress, Silent
 from sonde.experiments.sampling import (
     DROPPED,
     account,

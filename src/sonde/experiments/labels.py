@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 import polars as pl
 
 from sonde.base.fingerprint import fingerprint
+from sonde.base.progress import Advance
 from sonde.corpora import Intake, Item, kept_definitions, kept_imports, read_files
 from sonde.experiments.plan import Group
-from sonde.experiments.progress import Advance
 from sonde.languages import version_of
 from sonde.results.schema import scan_files
 from sonde.store.cache import PartStore

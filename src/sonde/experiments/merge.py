@@ -8,8 +8,9 @@ from pathlib import Path
 
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.base.fingerprint import fingerprint
+from sonde.base.progress import Progress, Silent
 from sonde.experiments.experiment import Execution, Experiment, experiment_of
-from sonde.experiments.progress import Outcome, Progress, Silent
+from sonde.experiments.progress import Outcome
 from sonde.experiments.run import run
 from sonde.experiments.shards import FILE, Written, missing, of_parts, read_shard, shard_of
 from sonde.store.checksums import copy_signed

@@ -23,14 +23,15 @@ from sonde.alignment import surfaces
 from sonde.base.child_process import safe_children
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import hash_text
+from sonde.base.progress import Progress
 from sonde.capture.preparing import prepare, prepare_with
 from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, begun
 from sonde.corpora import Item
 from sonde.executors import EXECUTORS, on_cluster
 from sonde.executors.local import LocalExecutor
 from sonde.experiments.experiment import LensChoice, settings_of
-from sonde.experiments.plan import JobPool, ObserveJob, Part, TrainJob, group_prefix, on_this_process, pools
-from sonde.experiments.progress import Progress, Session
+from sonde.experiments.plan import JobPool, ObserveJob, Part, TrainJob, on_this_process, pools
+from sonde.experiments.progress import Session
 from sonde.experiments.timing import Forecast, measured_first, observing, worth_trying
 from sonde.lenses import Captured, reading_lens
 from sonde.lenses.engine.item_tables import read_inputs, scan_inputs
@@ -40,7 +41,7 @@ from sonde.models.engine.external import serving
 from sonde.models.engine.files import behind_a_server, takes_texts
 from sonde.results.schema import scan_files
 from sonde.store.cache import PartStore, TableCache
-from sonde.store.run_folder import RunDirectory, label_path
+from sonde.store.run_folder import RunDirectory, group_prefix, label_path
 
 _AHEAD = 2
 """Pools that are prepared before it is their turn; each is held until it is read."""

@@ -18,7 +18,7 @@ from sonde.experiments.experiment import LensChoice
 from sonde.lenses import Control, Method
 from sonde.models import ModelSpec, describe
 from sonde.models.engine.files import takes_texts
-from sonde.store.run_folder import RunDirectory
+from sonde.store.run_folder import RunDirectory, group_prefix
 
 ITEMS_A_JOB = 64
 
@@ -165,11 +165,6 @@ class Plan:
     jobs: tuple[ObserveJob, ...]
     trainings: tuple[TrainJob, ...]
     answers: tuple[ScoringJob, ...]
-
-
-def group_prefix(corpus: str, language: str) -> str:
-    """Beginning of the file names of a group's parts and labels."""
-    return f"{language}-{fingerprint(corpus)[:8]}"
 
 
 def identity(item: Item) -> str:

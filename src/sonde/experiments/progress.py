@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import polars as pl
 
+from sonde.base.progress import Progress
 from sonde.experiments.experiment import Execution, Experiment
 from sonde.experiments.plan import ObserveJob, Reading, TrainJob
 from sonde.lenses import LENSES
@@ -21,41 +22,6 @@ from sonde.results.text_format import plain_words
 from sonde.store.cache import PartStore
 from sonde.store.run_folder import RunDirectory
 from sonde.tasks import Spread
-
-
-class Advance(Protocol):
-    """Called with the number of finished units of a stage."""
-
-    def __call__(self, count: int = 1, /) -> None:
-        """Report ``count`` more units as finished."""
-        ...
-
-
-class Progress(Protocol):
-    """A terminal, a log or nothing."""
-
-    def stage(self, title: str, total: int | None = None) -> AbstractContextManager[Advance]:
-        """Begin a stage of ``total`` units; leaving the context ends it."""
-        ...
-
-    def note(self, line: str) -> None:
-        """Say one line."""
-        ...
-
-
-def _nothing(_count: int = 1, /) -> None:
-    return None
-
-
-class Silent:
-    """Says nothing: for tests and for use as a library."""
-
-    def stage(self, title: str, total: int | None = None) -> AbstractContextManager[Advance]:
-        """See `Progress.stage`."""
-        return nullcontext(_nothing)
-
-    def note(self, line: str) -> None:
-        """See `Progress.note`."""
 
 
 def processor_time() -> float:

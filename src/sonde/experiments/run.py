@@ -11,6 +11,7 @@ from typing import Any
 from sonde.base.child_process import safe_children
 from sonde.base.errors import InputError, SondeError, StoreError
 from sonde.base.fingerprint import fingerprint
+from sonde.base.progress import Progress, Silent
 from sonde.comparison.compare import compare, compared_before, default_output, write_comparison
 from sonde.corpora import ItemSet
 from sonde.experiments.catalogue import replicated
@@ -19,7 +20,7 @@ from sonde.experiments.experiment import Execution, Experiment, LensChoice, as_j
 from sonde.experiments.inputs import follow_ups, planned, read_by_models, settled
 from sonde.experiments.observe import observe
 from sonde.experiments.plan import ModelChoice, ObserveJob, Reading, TrainJob
-from sonde.experiments.progress import Outcome, Progress, Session, Silent
+from sonde.experiments.progress import Outcome, Session
 from sonde.experiments.provenance import hardware, versions
 from sonde.experiments.resolve import Readable
 from sonde.experiments.score import score_all, write_scores

@@ -8,11 +8,11 @@ from pathlib import Path
 import polars as pl
 
 from sonde.base.fingerprint import fingerprint
+from sonde.base.progress import Advance
 from sonde.executors import on_cluster
 from sonde.experiments.experiment import Execution, settings_of
 from sonde.experiments.labels import LabelTables
 from sonde.experiments.plan import Part, ScoringJob
-from sonde.experiments.progress import Advance
 from sonde.lenses import LENSES, ControlObservations, Scoring
 from sonde.lenses.engine.item_tables import scan_inputs
 from sonde.lenses.engine.lens import HANDED, HANDED_KEY

@@ -13,7 +13,7 @@ from sonde.executors import on_cluster
 from sonde.executors.local import LocalExecutor
 from sonde.experiments.experiment import settings_of
 from sonde.experiments.observe import carried_out, is_there
-from sonde.experiments.plan import TrainJob, group_prefix
+from sonde.experiments.plan import TrainJob
 from sonde.experiments.progress import Session
 from sonde.experiments.timing import Forecast, measured_first, training
 from sonde.lenses import Training, training_lens
@@ -21,7 +21,7 @@ from sonde.lenses.engine.item_tables import scan_inputs
 from sonde.models.engine.files import behind_a_server
 from sonde.results.schema import scan_files
 from sonde.store.cache import PartStore
-from sonde.store.run_folder import RunDirectory, label_path
+from sonde.store.run_folder import RunDirectory, group_prefix, label_path
 
 
 def train(session: Session, jobs: Sequence[TrainJob]) -> None:

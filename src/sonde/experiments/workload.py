@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sonde.base.progress import Progress
 from sonde.corpora import Item
 from sonde.experiments.cost import Amount
 from sonde.experiments.datasets import DEFAULT_SIZE
@@ -18,7 +19,7 @@ from sonde.experiments.experiment import Execution, Experiment, settings_of
 from sonde.experiments.inputs import planned, read_by_models, settled
 from sonde.experiments.labels import read_labels
 from sonde.experiments.plan import ModelChoice, ObserveJob, Plan, Reading
-from sonde.experiments.progress import Progress, Session
+from sonde.experiments.progress import Session
 from sonde.experiments.resolve import draws
 from sonde.experiments.timing import observing
 from sonde.lenses import LENSES, reading_lens

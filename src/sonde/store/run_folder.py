@@ -201,3 +201,8 @@ class RunDirectory:
         """Write ``run.json`` atomically."""
         text = without_secrets(json.dumps(summary, indent=2, ensure_ascii=False)) + "\n"
         write_with_receipt(self.root, self.summary.name, text)
+
+
+def group_prefix(corpus: str, language: str) -> str:
+    """Beginning of the file names of a group's parts and labels."""
+    return f"{language}-{fingerprint(corpus)[:8]}"

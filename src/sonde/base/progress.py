@@ -1,0 +1,41 @@
+"""How a long computation tells a person where it stands."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+
+class Advance(Protocol):
+    """Called with the number of finished units of a stage."""
+
+    def __call__(self, count: int = 1, /) -> None:
+        """Report ``count`` more units as finished."""
+        ...
+
+
+class Progress(Protocol):
+    """A terminal, a log or nothing."""
+
+    def stage(self, title: str, total: int | None = None) -> AbstractContextManager[Advance]:
+        """Begin a stage of ``total`` units; leaving the context ends it."""
+        ...
+
+    def note(self, line: str) -> None:
+        """Say one line."""
+        ...
+
+
+def _nothing(_count: int = 1, /) -> None:
+    return None
+
+
+class Silent:
+    """Says nothing: for tests and for use as a library."""
+
+    def stage(self, title: str, total: int | None = None) -> AbstractContextManager[Advance]:
+        """See `Progress.stage`."""
+        return nullcontext(_nothing)
+
+    def note(self, line: str) -> None:
+        """See `Progress.note`."""

@@ -7,7 +7,7 @@ import sys
 
 CODE = """
 import subprocess, sys
-from sonde.base.memory import measure_peak_memory
+from sonde.api.cost import measure_peak_memory
 held = bytearray(400_000_000)
 held[::4096] = b"x" * len(held[::4096])
 code = "from sonde.api.cost import measure_peak_memory; print(measure_peak_memory())"

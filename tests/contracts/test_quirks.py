@@ -78,8 +78,8 @@ def test_the_text_of_a_quirk_is_that_of_its_paper() -> None:
 
 QUIRKS = """
 import polars as pl
-from sonde.lenses._quirks import HandedOver, Quirk
-from sonde.lenses.surprisal.seams import CALLS
+from sonde.lenses.engine.lens import HandedOver, Quirk
+from sonde.lenses.surprisal.observe import CALLS
 
 def nothing_is_local(calls):
     return calls.filter(pl.col("label") != "local")

@@ -27,7 +27,7 @@ from sonde.training.probes.trees import MEASURES as TREES
 
 ROOT = Path(__file__).parents[2]
 LENSES = ROOT / "src" / "sonde" / "lenses"
-NAMES = sorted(path.parent.name for path in LENSES.glob("*/__init__.py") if path.parent.name[0] != "_")
+NAMES = sorted(path.parent.name for path in LENSES.glob("*/__init__.py") if path.parent.name != "engine")
 ALL = "All lenses"
 SOURCES = (
     "sonde", "PERPLEXED", "INSPECT", "CodeSyntax", "INK", "CuBERT", "Naeini", "Hewitt", "Voita", "Xiao",

@@ -90,7 +90,7 @@ DYING = """
 \"\"\"DYING: kills the process that labels item 20, the first time.\"\"\"
 import os
 from pathlib import Path
-from sonde.tasks._task import ItemLabels
+from sonde.tasks.engine.task import ItemLabels
 
 MARK = Path({mark!r})
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 DRIVER = """
 import sys, time
 from pathlib import Path
-from sonde._ending import ended
+from sonde.cli.errors import ended
 from sonde.base.error_log import log_beside
 from sonde.executors import _heartbeat
 from sonde.executors.ray import RayExecutor

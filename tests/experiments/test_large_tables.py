@@ -119,10 +119,10 @@ def test_rows_that_repeat_each_other_are_read_until_there_are_enough(tmp_path: P
 
 CHILD = """
 import sys
-from sonde.base.memory import measure_peak_memory
+from sonde.api.cost import measure_peak_memory
 from sonde.corpora import Selection
-from sonde.experiments._progress import Silent
-from sonde.experiments.labelling import Labelling, write_label_files
+from sonde.base.progress import Silent
+from sonde.experiments.label_files import Labelling, write_label_files
 from contextlib import contextmanager
 
 class Counted(Silent):

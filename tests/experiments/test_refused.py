@@ -125,7 +125,7 @@ def test_a_lens_that_can_read_no_model_of_the_run_is_refused(both: Experiment, t
 
 
 MINE = '''"""Lines of a function."""
-from sonde.tasks._measured import Measured, binned
+from sonde.tasks.engine.task_types import Measured, binned
 
 
 class Lines(Measured):

@@ -40,7 +40,7 @@ def at_once(monkeypatch):
     """Read in this process, where starting another for each case would only take time."""
 
     def run(command, **_):
-        answer = module._unpickle.convert(*command[-2:])
+        answer = module.unpickle.convert(*command[-2:])
         return subprocess.CompletedProcess(command, 0, json.dumps(answer).encode(), b"")
 
     monkeypatch.setattr(module.subprocess, "run", run)
@@ -218,7 +218,7 @@ def test_what_is_no_checkpoint_is_refused_in_one_line(damage, says, tmp_path):
 def test_how_the_reading_process_ended_is_said(script, says, tmp_path, monkeypatch):
     save_published("microsoft/codebert-base", tmp_path / "model")
     (tmp_path / "reader.py").write_text(script)
-    monkeypatch.setattr(module._unpickle, "__file__", str(tmp_path / "reader.py"))
+    monkeypatch.setattr(module.unpickle, "__file__", str(tmp_path / "reader.py"))
     monkeypatch.setattr(module, "_SECONDS", 1)
     with pytest.raises(InputError, match=says):
         load_model(ModelSpec(name=str(tmp_path / "model"), device="cpu"))
@@ -242,7 +242,7 @@ def test_the_reading_process_sees_no_secrets(tmp_path, monkeypatch):
     save_published("microsoft/codebert-base", tmp_path / "model")
     (tmp_path / "reader.py").write_text("import os; raise SystemExit(' '.join(sorted(os.environ)))")
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    monkeypatch.setattr(module._unpickle, "__file__", str(tmp_path / "reader.py"))
+    monkeypatch.setattr(module.unpickle, "__file__", str(tmp_path / "reader.py"))
     with pytest.raises(InputError, match="CUDA_VISIBLE_DEVICES") as error:
         load_model(ModelSpec(name=str(tmp_path / "model"), device="cpu"))
     assert "HF_TOKEN" not in str(error.value)

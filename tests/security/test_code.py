@@ -40,7 +40,7 @@ def test_no_module_imports_a_reader_of_pickles() -> None:
 
 def test_weights_are_read_by_the_restricted_reader_alone() -> None:
     loads = [(where, call) for where, call, name in calls() if name == "torch.load"]
-    assert {where for where, _ in loads} == {"models/_unpickle.py", "training/finetuning/checkpoint.py"}
+    assert {where for where, _ in loads} == {"models/engine/unpickle.py", "training/finetune/checkpoint.py"}
     assert all(given(call, "weights_only") == "True" for _, call in loads)
     assert not [where for where, call, name in calls() if given(call, "allow_pickle") not in ("", "False")]
     loaded = [call for where, call, _ in calls() if where == "models/_weights.py" and given(call, "config")]

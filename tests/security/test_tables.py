@@ -48,7 +48,7 @@ def test_a_long_value_of_many_rows(tmp_path: Path) -> None:
     assert path.stat().st_size < 2_000_000
     code = f"""
 from sonde.base.errors import SondeError
-from sonde.base.memory import measure_peak_memory
+from sonde.api.cost import measure_peak_memory
 from sonde.corpora import Intake, read_files
 try:
     print(len(list(read_files("labelled:{path}", (), Intake()))))

@@ -153,7 +153,7 @@ import sys
 from pathlib import Path
 import polars as pl
 from sonde.store.cache import TableCache
-from sonde.store.parts import PartStore
+from sonde.store.cache import PartStore
 
 folder, name = Path(sys.argv[1]), sys.argv[2]
 cache, frame = TableCache(folder / "cache", 20_000), pl.DataFrame({"x": list(range(1000))})

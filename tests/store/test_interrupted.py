@@ -32,7 +32,7 @@ from .test_commands import made as made
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-import sonde.store.remote_folder as folder
+import sonde.store.remote as folder
 from sonde.cli import app
 
 put, left = folder.Remote._put, [int(sys.argv[1])]

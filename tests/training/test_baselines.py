@@ -169,7 +169,7 @@ def cosine(one: np.ndarray, other: np.ndarray) -> float:
 PROCESS = """
 import hashlib, sys
 from sonde.training.baselines.recipe import Sizes
-from sonde.training.baselines.word2vec import learn_vectors
+from sonde.training.baselines.vectors import learn_vectors
 texts = [[(7 * at * at + place) % 50 for place in range(40)] for at in range(60)]
 for name in sys.argv[1:]:
     found = learn_vectors(texts, name, Sizes(embedding=16), 3)

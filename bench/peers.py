@@ -176,7 +176,14 @@ def _sonde(peer: Peer, place: Path, number: int) -> tuple[float, float]:
     )
     begun = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-c", "from sonde.cli.app import main; main()", *words.split(), "-o", str(folder)],
+        [
+            sys.executable,
+            "-c",
+            "from sonde.cli import main; main()",
+            *words.split(),
+            "-o",
+            str(folder),
+        ],
         check=True,
         capture_output=True,
         env={**os.environ, "SONDE_CACHE_SIZE": "0"},

@@ -91,7 +91,7 @@ def _command(folder: Path, way: Way, command: str = _RUN) -> float:
     environment = {**os.environ, "SONDE_CACHE_SIZE": "0", "RAY_worker_niceness": "0", "OMP_NUM_THREADS": "1"}
     begin = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-c", "from sonde.cli.app import main; main()", *words],
+        [sys.executable, "-c", "from sonde.cli.commands import main; main()", *words],
         check=True,
         capture_output=True,
         env=environment,

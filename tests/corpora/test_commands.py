@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sonde.cli.app import main
+from sonde.cli.commands import main
 
 from .test_build import contents, many, write
 

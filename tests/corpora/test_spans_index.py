@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.corpora import (
     Intake,
     ItemSet,

@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 from transformers import LongformerConfig, LongformerForMaskedLM
 
 from sonde.base.errors import SondeError
-from sonde.cli.app import main
+from sonde.cli.commands import main
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run

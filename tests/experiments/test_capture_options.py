@@ -19,7 +19,6 @@ from sonde.base.fingerprint import fingerprint
 from sonde.capture import CaptureOptions, CaptureSettings, forward
 from sonde.capture.requests import Masked, Pass, Plain, TokenScores, begun
 from sonde.capture.windows import compose
-from sonde.cli import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, load_experiment, overridden
 from sonde.experiments.resolve import lens_choices
@@ -198,7 +197,7 @@ def test_from_the_command_line_to_the_command_that_repeats_it(
     (model,), (corpus,) = asked.models, asked.corpora
     arguments = ["run", "-m", model, "-c", corpus, "--limit", "4", "-o", str(tmp_path)]
     flags = ["--context", "24", "--stride", "8", "--bos", "none"]
-    result = CliRunner().invoke(app.app, [*arguments, *flags])
+    result = CliRunner().invoke(app, [*arguments, *flags])
     assert result.exit_code == 0, result.output
     said = json.loads((tmp_path / "run.json").read_text())["arguments"]["capture"]
     assert said == {"context": 24, "stride": 8, "bos": "none"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sonde.cli.app import main
+from sonde.cli.commands import main
 
 from .conftest import save_decoder
 

@@ -11,7 +11,7 @@ import pytest
 from transformers import GPT2Config, GPT2LMHeadModel
 from typer.testing import CliRunner
 
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from tests.experiments.conftest import save_tokenizer
 
 PAGES = Path(__file__).parents[2] / "docs" / "contributing"

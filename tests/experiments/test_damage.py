@@ -20,7 +20,7 @@ from sonde.capture.caches import Resumed
 from sonde.capture.collect import RowResult
 from sonde.capture.runner import Runner
 from sonde.capture.windows import Row
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution
 from sonde.experiments.run import run

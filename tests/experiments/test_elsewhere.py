@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import sonde
 from sonde.base.errors import InputError, UsageError
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.corpora import Building, Intake, Selection, build_corpus, read_files, read_manifest
 from sonde.corpora.engine.minhash import METHODS
 from sonde.executors import EXECUTORS
@@ -365,7 +365,7 @@ def test_a_killed_driver_goes_on_with_the_same_command(tmp_path: Path) -> None:
         )
     asked = ["run", "-m", MODEL, "-c", f"local:{tmp_path / 'many'}", "--limit", "640", "--per-cluster", "0"]
     asked += ["-l", "surprisal", "--include-seen", "--no-report"]
-    command = [sys.executable, "-c", "from sonde.cli.app import main; main()", *asked]
+    command = [sys.executable, "-c", "from sonde.cli.commands import main; main()", *asked]
     command += ["--executor", "ray", "--workers", str(workers), "--json", "-o", str(folder)]
     environment = {
         **os.environ,

@@ -17,7 +17,7 @@ import pytest
 
 from sonde.base.errors import StoreError, UsageError
 from sonde.base.terminal import note
-from sonde.cli.app import main
+from sonde.cli.commands import main
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.store.lock import held

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sonde
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.experiments import Execution
 from sonde.experiments.run import run
 from tests.experiments.test_run import experiment

@@ -14,7 +14,6 @@ import pytest
 import typer
 from jsonschema import Draft202012Validator
 
-from sonde.cli import app
 from sonde.cli.output import Shown, shown
 from sonde.experiments.catalogue import REGISTRIES
 from sonde.report import card_schema
@@ -28,7 +27,7 @@ def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{before}{name}", command
 
 
-COMMANDS = dict(commands(typer.main.get_command(app.app)))
+COMMANDS = dict(commands(typer.main.get_command(commands.app)))
 
 
 def test_the_commands_are_walked() -> None:
@@ -49,7 +48,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     def call(*arguments: object, code: int = 0) -> tuple[dict[str, Any], str]:
         monkeypatch.setattr(sys, "argv", ["sonde", *map(str, arguments), "--json"])
         with pytest.raises(SystemExit) as stopped:
-            app.main()
+            commands.main()
         captured = capsys.readouterr()
         assert int(stopped.value.code or 0) == code
         return json.loads(captured.out), captured.err
@@ -136,7 +135,7 @@ def test_what_is_wrong_is_one_line_and_no_json(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["sonde", "card", "/nowhere", "--json"])
     with pytest.raises(SystemExit):
-        app.main()
+        commands.main()
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("sonde: /nowhere: no run here")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import sonde
 from sonde.base.errors import UsageError
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.arguments import from_arguments
 from sonde.experiments.resolve import lens_choices, model_specs, readable

@@ -119,7 +119,7 @@ def test_rows_that_repeat_each_other_are_read_until_there_are_enough(tmp_path: P
 
 CHILD = """
 import sys
-from sonde.api.cost import measure_peak_memory
+from sonde.base.memory import measure_peak_memory
 from sonde.corpora import Selection
 from sonde.base.progress import Silent
 from sonde.experiments.label_files import Labelling, write_label_files

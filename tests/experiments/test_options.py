@@ -21,7 +21,6 @@ from sonde.base.errors import UsageError
 from sonde.base.option_types import Count
 from sonde.base.options import Options, described_fields, option
 from sonde.capture import CaptureOptions
-from sonde.cli import app
 from sonde.cli.options import LENS_FLAGS
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, load_experiment
@@ -36,7 +35,7 @@ FILES = [
 
 
 def printed(*arguments: str) -> str:
-    result = CliRunner().invoke(app.app, ["list", *arguments])
+    result = CliRunner().invoke(app, ["list", *arguments])
     if result.exception:
         raise result.exception
     return result.output
@@ -142,7 +141,7 @@ def test_a_lens_from_outside_is_listed_by_its_file(tmp_path: Path) -> None:
 
 def test_listing_options_imports_no_torch() -> None:
     code = (
-        "import sys; sys.argv = ['sonde', 'list', 'options']\nfrom sonde.cli.app import main\n"
+        "import sys; sys.argv = ['sonde', 'list', 'options']\nfrom sonde.cli.commands import main\n"
         "try: main()\nexcept SystemExit as ended: assert not ended.code\n"
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )
@@ -151,7 +150,7 @@ def test_listing_options_imports_no_torch() -> None:
 
 
 def flags(command: str) -> dict[str, Any]:
-    group: Any = typer.main.get_command(app.app)
+    group: Any = typer.main.get_command(app)
     for name in command.split():
         group = group.commands[name]
     return {parameter.opts[-1]: parameter for parameter in group.params if parameter.opts}
@@ -168,7 +167,7 @@ def test_every_option_of_a_run_has_its_flag_and_every_flag_its_option() -> None:
 @pytest.mark.parametrize("command", ["run", "label", "corpus build", "corpus lock", "corpus stats"])
 def test_the_help_of_a_flag_is_that_of_the_model(command: str) -> None:
     wide = {"COLUMNS": "10000", "TERMINAL_WIDTH": "10000"}
-    output = CliRunner().invoke(app.app, [*command.split(), "--help"], env=wide).output
+    output = CliRunner().invoke(app, [*command.split(), "--help"], env=wide).output
     text = " ".join(output.split())
     shared = flags(command).keys() & {one.flag for one in run_options()}
     own = {flag for flag in shared if flags(command)[flag].help}

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import sonde
 from sonde.base.errors import InputError, UsageError
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.corpora import CORPORA
 from sonde.experiments.catalogue import REGISTRIES
 from sonde.languages import LANGUAGES, facet_of, has_facet, java

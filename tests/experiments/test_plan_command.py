@@ -17,7 +17,6 @@ from sonde.api.cost import Warmed
 from sonde.api.outputs import Wanted
 from sonde.base.errors import SondeError
 from sonde.base.progress import Silent
-from sonde.cli import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.cost import PAGE, START, Amount, RunCost
@@ -34,7 +33,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     def called(*arguments: object, code: int = 0) -> tuple[str, str]:
         monkeypatch.setattr(sys, "argv", ["sonde", *map(str, arguments)])
         with pytest.raises(SystemExit) as stopped:
-            app.main()
+            main()
         captured = capsys.readouterr()
         assert int(stopped.value.code or 0) == code, captured.err
         return captured.out, captured.err

@@ -14,7 +14,6 @@ import pytest
 from typer.testing import CliRunner
 
 from sonde.base.errors import UsageError
-from sonde.cli import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.label_files import Labelling
@@ -185,8 +184,8 @@ def test_a_language_that_a_task_does_not_know_is_refused(task: str, tmp_path: Pa
 
 
 def test_everything_that_is_offered_can_be_listed() -> None:
-    result = CliRunner().invoke(app.app, ["list", "--help"])
+    result = CliRunner().invoke(app, ["list", "--help"])
     offered = re.findall(r"models, [\w,\s]+ or\s+experiments", result.output)[0]
     for what in set(re.findall(r"\w+", offered)) - {"or"}:
-        listed = CliRunner().invoke(app.app, ["list", what])
+        listed = CliRunner().invoke(app, ["list", what])
         assert listed.exit_code == 0 and listed.output.strip(), what

@@ -155,7 +155,7 @@ def test_processes_and_kills_change_nothing(
     decoder: Path, project: Path, finished: Path, tmp_path: Path
 ) -> None:
     command = [
-        *(sys.executable, "-c", "from sonde.cli.app import main; main()", "run", "-m", str(decoder)),
+        *(sys.executable, "-c", "from sonde.cli.commands import main; main()", "run", "-m", str(decoder)),
         *("-c", f"local:{project}", "--limit", "150", "--option", "surprisal.min_count=20"),
         *("--workers", "2", "-o", str(tmp_path)),
     ]

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import sonde
 from sonde.base.errors import SondeError
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.lenses import LENSES
 from tests.copied import functions
 from tests.experiments.conftest import save_decoder

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import sonde
 from sonde.api.predictions import FORMS
 from sonde.base.errors import InputError, UnknownNameError, UsageError
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.corpora import Selection, select
 
 ROWS = 600

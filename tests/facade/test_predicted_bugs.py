@@ -16,7 +16,7 @@ import sonde
 from sonde.api.predict import predict_tuned
 from sonde.api.predictions import FORMS, FilePlace, Predictions
 from sonde.base.errors import InputError
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.languages import LANGUAGES, facet_of
 from sonde.languages.engine.bug_sites import Bugs
 from sonde.lenses.finetune.data import differing

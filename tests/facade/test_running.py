@@ -11,7 +11,7 @@ import pytest
 
 import sonde
 from sonde.base.errors import SondeError, UsageError
-from sonde.cli.app import main
+from sonde.cli.commands import main
 from sonde.corpora import CORPORA
 from sonde.experiments.arguments import from_arguments
 from sonde.languages import LANGUAGES, corpora_of

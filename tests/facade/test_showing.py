@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import sonde
 from sonde.base.errors import InputError, UnknownNameError
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.models.engine.model_names import bundled_folder
 from tests.experiments.conftest import CODE
 from tests.report.browser import needs_browser, opened

@@ -178,7 +178,7 @@ def start(place: Path, folder: Path, command: str, around: Sequence[str] = ()) -
         *around,
         sys.executable,
         "-c",
-        "from sonde.cli.app import main; main()",
+        "from sonde.cli.commands import main; main()",
         *command.split(),
         "-o",
         str(folder),

@@ -55,7 +55,7 @@ def measured(words: Sequence[str], place: Path) -> Cost:
     """
     begin = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-c", "from sonde.cli.app import main; main()", *words],
+        [sys.executable, "-c", "from sonde.cli.commands import main; main()", *words],
         cwd=place,
         env={**os.environ, "SONDE_CACHE_SIZE": "0", "SONDE_CACHE": str(place / "cache")},
         stdout=subprocess.DEVNULL,

@@ -8,7 +8,7 @@ from tests.models.conftest import build
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from sonde.cli.app import main
+from sonde.cli.commands import main
 
 ALIASES = "".join(f"import other{number} as o{number}\nother{number}.f()\n" for number in range(12))
 

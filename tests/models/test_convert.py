@@ -19,7 +19,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from sonde.base.errors import InputError, UsageError
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.lenses import LENSES
 from sonde.models import ModelSpec, convert, known_models, load_model, resolve_revision
 from sonde.models.engine import convert as module

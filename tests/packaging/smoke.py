@@ -69,7 +69,7 @@ def main(folder: Path) -> None:
     print({name: importlib.metadata.version(name) for name in _LIBRARIES}, flush=True)  # noqa: T201
     _save_model(folder / "model")
     _save_code(folder / "code")
-    sonde = [sys.executable, "-c", "from sonde.cli.app import main; main()"]
+    sonde = [sys.executable, "-c", "from sonde.cli.commands import main; main()"]
     asked = "-m model -l surprisal -l probe -t len -c local:code --limit 40 -o run"
     subprocess.run([*sonde, "run", *asked.split()], cwd=folder, check=True)
     (folder / "run" / "report.html").unlink()

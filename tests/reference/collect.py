@@ -93,7 +93,7 @@ def carry_out(command: Command, output: Path) -> str:
 
     What the same command has written already is kept.
     """
-    from sonde.cli.app import main
+    from sonde.cli.commands import main
 
     place = output / command.name
     if _is_kept(place, command):

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 
 import sonde
 from sonde.base.errors import InputError, SondeError, UnknownNameError, UsageError
-from sonde.cli.app import main
+from sonde.cli.commands import main
 from sonde.report import Card, RunData, build_card, card_of, card_schema, junit, outcome_line
 from sonde.results.scores import LEFT_OUT, Score, scores_frame
 from sonde.stats.verdict import why_no_verdict

@@ -12,7 +12,6 @@ import pytest
 import typer
 import yaml
 
-from sonde.cli import app
 from sonde.report.requirements import COLUMNS, Requirement, read_requirements
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -57,7 +56,7 @@ def test_the_workflow_runs_and_gates() -> None:
 @pytest.mark.parametrize("call", CALLS)
 def test_the_workflow_names_options_that_are_there(call: str) -> None:
     _, name, *arguments = shlex.split(call)
-    group: Any = typer.main.get_command(app.app)
+    group: Any = typer.main.get_command(app)
     # Parsing refuses what a command does not know; the command is not called.
     context = group.commands[name].make_context(name, list(arguments))
     assert context.params["as_json"] is False

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sonde
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.report import PLOTS, Plot
 
 PAGE = Path(__file__).parents[2] / "docs" / "contributing" / "plot.md"

@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from sonde.base.errors import InputError
-from sonde.cli import app
 from sonde.report import RunData, build_report, save_figures
 from sonde.report.page import draw_all
 
@@ -27,7 +26,7 @@ def test_a_page_alone_writes_no_figures(bare: Path) -> None:
 
 
 def test_a_named_section_comes_with_its_table_and_a_named_chart_alone(bare: Path) -> None:
-    result = CliRunner().invoke(app.app, ["figures", str(bare), "calibration", "kind-shares"])
+    result = CliRunner().invoke(app, ["figures", str(bare), "calibration", "kind-shares"])
     assert result.exit_code == 0, result.output
     wanted = {f"calibration.{kind}" for kind in ("csv", "tex", "svg", "pdf", "png")}
     wanted |= {

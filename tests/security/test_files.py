@@ -189,7 +189,7 @@ def few_files(arguments: list[str], folder: Path) -> subprocess.CompletedProcess
     """Run sonde where a process may have 64 files open."""
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
-        "from sonde.cli.app import main\nmain()"
+        "from sonde.cli.commands import main\nmain()"
     )
     environment = os.environ | {"SONDE_CACHE": str(folder / "cache")}
     return subprocess.run(

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from sonde.base.error_log import log_beside
 from sonde.base.errors import InputError, UsageError, without_secrets
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.cli.errors import ended
 from sonde.corpora import Intake, read_files
 from sonde.lenses.prompting.replies import PromptingOptions

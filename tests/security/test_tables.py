@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from sonde.api.cost import measure_peak_memory
 from sonde.base.errors import InputError
+from sonde.base.memory import measure_peak_memory
 from sonde.corpora import Intake, read_files
 from sonde.results.scores import read_scores
 
@@ -48,7 +48,7 @@ def test_a_long_value_of_many_rows(tmp_path: Path) -> None:
     assert path.stat().st_size < 2_000_000
     code = f"""
 from sonde.base.errors import SondeError
-from sonde.api.cost import measure_peak_memory
+from sonde.base.memory import measure_peak_memory
 from sonde.corpora import Intake, read_files
 try:
     print(len(list(read_files("labelled:{path}", (), Intake()))))

@@ -16,7 +16,6 @@ import pytest
 
 import sonde as package
 from sonde.base.terminal import escaped
-from sonde.cli import app
 from tests.experiments.conftest import save_decoder
 from tests.experiments.test_json import COMMANDS
 
@@ -151,7 +150,7 @@ def call(arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> object:
     """Call the command line; gives its exit code."""
     monkeypatch.setattr(sys, "argv", ["sonde", *arguments])
     with pytest.raises(SystemExit) as stopped:
-        app.main()
+        main()
     return stopped.value.code
 
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sonde.base.errors import StoreError, UsageError
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.store.cache import PartStore, TableCache
 
 FRAME = pl.DataFrame({"x": list(range(1000))})

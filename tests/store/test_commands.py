@@ -18,7 +18,7 @@ import typer
 from typer.testing import CliRunner
 from typer.utils import get_params_from_function
 
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.store import manifest
 from sonde.store.remote import in_step
 

@@ -19,7 +19,7 @@ from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 from sonde.base.errors import StoreError, UsageError
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.store import lock, manifest
 from sonde.store.cache import PartStore
 from sonde.store.checksums import verify, write_with_receipt

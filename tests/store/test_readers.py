@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import sonde
 from sonde.api.compare import ComparedModels
 from sonde.base.errors import StoreError
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.comparison.compare import compare, write_comparison
 from sonde.report import build_card, build_report, save_figures
 from sonde.store import checksums

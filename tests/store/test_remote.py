@@ -294,7 +294,7 @@ def test_a_run_that_was_killed_goes_on_elsewhere(s3: str, tmp_path: Path) -> Non
                 sys.executable,
                 "-P",
                 "-c",
-                "from sonde.cli.app import main; main()",
+                "from sonde.cli.commands import main; main()",
                 *words,
                 "--json",
                 "-o",

@@ -46,7 +46,7 @@ from sonde.base.fingerprint import (
     unit_hash,
 )
 from sonde.capture.interventions import Affine, Change, Put
-from sonde.cli.app import app
+from sonde.cli.commands import app
 from sonde.corpora import (
     CORPORA,
     Given,

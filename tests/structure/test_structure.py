@@ -150,7 +150,7 @@ def test_extensions_import_no_extension_beside_them() -> None:
 
 
 WITHOUT_TORCH = {
-    "importing": "import sonde, sonde.corpora, sonde.languages, sonde.tasks, sonde.report, sonde.cli.app",
+    "importing": "import sonde, sonde.corpora, sonde.languages, sonde.tasks, sonde.report, sonde.cli",
     "labelling": """
 from pathlib import Path
 from sonde.experiments.label_files import Labelling, label

@@ -27,7 +27,7 @@ from sonde.training.pretrain.recipe import read_recipe
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-COMMAND = ["-c", "from sonde.cli.app import main; main()", "pretrain"]
+COMMAND = ["-c", "from sonde.cli.commands import main; main()", "pretrain"]
 
 
 def start(recipe: Path, folder: Path) -> subprocess.Popen[str]:

@@ -6,7 +6,6 @@ import dataclasses
 import multiprocessing
 import os
 import re
-import resource
 import sys
 import tempfile
 import time
@@ -21,6 +20,7 @@ import psutil
 from sonde.api.outputs import Wanted, write
 from sonde.base.child_process import safe_children
 from sonde.base.errors import InputError, SondeError, UsageError
+from sonde.base.memory import measure_peak_memory
 from sonde.base.option_types import seconds_of
 from sonde.base.progress import Progress, Silent
 from sonde.experiments import Execution, Experiment
@@ -62,18 +62,6 @@ _STATUS = Path("/proc/self/status")
 
 
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
-
-
-def measure_peak_memory() -> int:
-    """Measure how many bytes this process has held in memory at most.
-
-    Linux counts it for each program apart; in `getrusage` the peak of the process that started this one
-    counts too.
-    """
-    if _STATUS.is_file() and (found := _PEAK.search(_STATUS.read_text(encoding="utf-8"))):
-        return int(found[1]) * 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 _BETWEEN_LOOKS = 0.2

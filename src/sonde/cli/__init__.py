@@ -1,5 +1,5 @@
 """The command line of sonde, a file a group of commands."""
 
-from sonde.cli.app import app, main
+from sonde.cli.commands import app, main
 
 __all__ = ["app", "main"]

@@ -1,0 +1,20 @@
+"""Peak memory of this process."""
+
+from __future__ import annotations
+
+import resource
+import sys
+
+from sonde.api.cost import _PEAK, _STATUS
+
+
+def measure_peak_memory() -> int:
+    """Measure how many bytes this process has held in memory at most.
+
+    Linux counts it for each program apart; in `getrusage` the peak of the process that started this one
+    counts too.
+    """
+    if _STATUS.is_file() and (found := _PEAK.search(_STATUS.read_text(encoding="utf-8"))):
+        return int(found[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

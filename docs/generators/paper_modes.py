@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sonde.papers import declared, quirks
+from sonde.papers.quirks import declared, quirks
 
 FED = "what a model is fed"
 CHANGES: Mapping[str, str] = {

@@ -6,7 +6,7 @@ import pytest
 
 from generators.paper_modes import CHANGES
 from sonde.lenses import LENSES
-from sonde.papers import quirks
+from sonde.papers.quirks import quirks
 from sonde.tasks import quirks_of
 from sonde.tasks.engine.task import TASKS
 

@@ -15,7 +15,7 @@ from generators.paper_modes import FED
 from sonde.lenses import LENSES, LensSettings
 from sonde.lenses.engine.lens import Quirk, published_of, quirks_on
 from sonde.lenses.surprisal.observe import CALLS, FIRST_UNSCORED, PADS
-from sonde.papers import quirks
+from sonde.papers.quirks import quirks
 from sonde.tasks import ablations_of, quirk_lines
 from sonde.tasks.engine.task import TASKS
 

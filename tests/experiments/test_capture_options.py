@@ -19,6 +19,7 @@ from sonde.base.fingerprint import fingerprint
 from sonde.capture import CaptureOptions, CaptureSettings, forward
 from sonde.capture.requests import Masked, Pass, Plain, TokenScores, begun
 from sonde.capture.windows import compose
+from sonde.cli import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, load_experiment, overridden
 from sonde.experiments.resolve import lens_choices

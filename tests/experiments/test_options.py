@@ -21,6 +21,7 @@ from sonde.base.errors import UsageError
 from sonde.base.option_types import Count
 from sonde.base.options import Options, described_fields, option
 from sonde.capture import CaptureOptions
+from sonde.cli import app
 from sonde.cli.options import LENS_FLAGS
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, load_experiment

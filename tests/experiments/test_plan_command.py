@@ -17,6 +17,7 @@ from sonde.api.cost import Warmed
 from sonde.api.outputs import Wanted
 from sonde.base.errors import SondeError
 from sonde.base.progress import Silent
+from sonde.cli import main
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.cost import PAGE, START, Amount, RunCost

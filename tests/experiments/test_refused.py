@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sonde.base.errors import UsageError
+from sonde.cli import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.label_files import Labelling

@@ -12,6 +12,7 @@ import pytest
 import typer
 import yaml
 
+from sonde.cli import app
 from sonde.report.requirements import COLUMNS, Requirement, read_requirements
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sonde.base.errors import InputError
+from sonde.cli import app
 from sonde.report import RunData, build_report, save_figures
 from sonde.report.page import draw_all
 

@@ -16,6 +16,7 @@ import pytest
 
 import sonde as package
 from sonde.base.terminal import escaped
+from sonde.cli import main
 from tests.experiments.conftest import save_decoder
 from tests.experiments.test_json import COMMANDS
 

@@ -85,7 +85,7 @@ from sonde.languages.engine.transforms import TRANSFORMS
 from sonde.lenses import LENSES, Control, Method
 from sonde.models import ModelSpec
 from sonde.models.engine.family import FAMILIES
-from sonde.papers import quirks as declared_quirks
+from sonde.papers.quirks import quirks as declared_quirks
 from sonde.report import PLOTS, card_schema
 from sonde.results.scores import SCORES_COLUMNS
 from sonde.store.run_folder import RunDirectory, group_prefix, label_path

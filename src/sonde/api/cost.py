@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import multiprocessing
 import os
-import re
 import sys
 import tempfile
 import time
@@ -57,12 +56,6 @@ from sonde.report import RunData, task_answers
 from sonde.stats.power import Clustering
 from sonde.store.cache import SIZE, PartStore
 from sonde.store.remote import fetched
-
-_STATUS = Path("/proc/self/status")
-
-
-_PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
-
 
 _BETWEEN_LOOKS = 0.2
 """Seconds from one look at the memory of all processes to the next, which itself takes some milliseconds."""

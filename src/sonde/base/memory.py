@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import sys
+from pathlib import Path
 
-from sonde.api.cost import _PEAK, _STATUS
+_STATUS = Path("/proc/self/status")
+
+
+_PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 
 
 def measure_peak_memory() -> int:

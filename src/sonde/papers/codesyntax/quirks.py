@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int
 from sonde.capture.requests import RankRules
 from sonde.lenses.attention.head_selection import HEAD_CHOICE, HeadChoice, RelationEdges
 from sonde.lenses.attention.options import AVERAGED, BASELINES, RANKS
-from sonde.papers import handed_over
+from sonde.papers.quirks import handed_over
 
 
 def later_wins(rules: RankRules) -> RankRules:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sonde.corpora import Item
 from sonde.lenses.finetune.options import RECIPE
-from sonde.papers import handed_over, lines
+from sonde.papers.quirks import handed_over, lines
 from sonde.tasks.bugs.function_docstring import FunctionDocstring, first_line
 from sonde.training.finetune.recipe import KEEP, FineTuning
 

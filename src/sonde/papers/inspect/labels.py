@@ -23,7 +23,7 @@ from sonde.languages.engine.metrics import Branching, MetricsOf, paths, row
 from sonde.languages.engine.tagging import Tagged, TaggingOf, follows, preceded
 from sonde.languages.engine.tokens import Leaf, surfaces
 from sonde.languages.java.npath import GROUPS, PathRule, in_header, labels_of
-from sonde.papers import lines
+from sonde.papers.quirks import lines
 from sonde.tasks.complexity.cpx import CyclomaticComplexity
 from sonde.tasks.complexity.mxn import MaximumNesting
 from sonde.tasks.complexity.npt import NPath

@@ -8,7 +8,7 @@ from sonde.base.options import Option
 from sonde.lenses.probe.examples import Examples, Fitted, States
 from sonde.lenses.probe.fit import fitted
 from sonde.lenses.probe.options import DEFAULTS, PROTOCOL, ProbeProtocol
-from sonde.papers import handed_over
+from sonde.papers.quirks import handed_over
 
 
 def adam_protocol(protocol: ProbeProtocol) -> ProbeProtocol:

@@ -21,8 +21,8 @@ from sonde.lenses.surprisal.observe import (
 )
 from sonde.lenses.surprisal.origin import SUMMARY, Summary
 from sonde.lenses.surprisal.sums import NONE_FIRST, SUMS, Sums
-from sonde.papers import handed_over
 from sonde.papers.perplexed import tags
+from sonde.papers.quirks import handed_over
 
 _ARGUMENT_NAMES = "argument_names"
 _CALL_TAGS = r"^<?(call|argument_list) -> "

@@ -20,7 +20,7 @@ from sonde.capture.requests import Prepared
 from sonde.languages import Tree
 from sonde.languages.engine.text import blank
 from sonde.lenses.surprisal.observe import TAGS, TagRule
-from sonde.papers import lines
+from sonde.papers.quirks import lines
 
 BYTE_COLUMNS = "codetokenizers.byte_columns"
 FIRST_OVERLAP = "codetokenizers.first_overlap"

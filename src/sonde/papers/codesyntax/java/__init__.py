@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from sonde.languages.engine.relations import Delimiters, Related, Words
 from sonde.languages.engine.treesitter import TreeSitterLanguage
-from sonde.papers import lines
 from sonde.papers.codesyntax.java.edges import Span, WordFinder, closing, lexed, spans_in, words_of
 from sonde.papers.codesyntax.java.tree import JAVA_1_3 as OLD_JAVA
 from sonde.papers.javalang_tokens import LexerError, Word, begins_name
+from sonde.papers.quirks import lines
 
 EMPTY_BRACKETS = "codesyntax.empty_brackets"
 GLUED = "codesyntax.glued"

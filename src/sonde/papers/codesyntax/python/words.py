@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 
 from sonde.languages.engine.text import EncodedText
-from sonde.papers import lines
 from sonde.papers.python_tokens import Scan, matching, scan, width
+from sonde.papers.quirks import lines
 
 OPENING = frozenset("([{")
 

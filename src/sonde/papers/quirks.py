@@ -1,0 +1,59 @@
+"""Quirks that papers declare: the text of each, from its ``modes.toml``, and its rule for a lens."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from sonde.base.options import Option
+from sonde.lenses.engine.lens import HandedOver, PublishedRule, Quirk
+
+
+def declared() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Paper and section, in the order of the page."""
+    found: list[tuple[int, str, Mapping[str, Any]]] = []
+    for path in sorted(Path(__file__).parent.glob("*/modes.toml")):
+        sections = tomllib.loads(path.read_text(encoding="utf-8"))["sections"]
+        found += [(section["order"], path.parent.name, section) for section in sections]
+    for _, paper, section in sorted(found, key=lambda one: one[0]):
+        yield paper, section
+
+
+@functools.cache
+def quirks() -> tuple[Mapping[str, Any], ...]:
+    """Every quirk that a paper declares, in the order of the page; ``lens`` where a lens has it."""
+    return tuple(
+        {**({"lens": part["lens"]} if "lens" in part else {}), **quirk, "paper": paper}
+        for paper, section in declared()
+        for part in section["parts"]
+        for quirk in part.get("quirks", ())
+    )
+
+
+def lines(module: str, *names: str) -> Mapping[str, str]:
+    """What the published code does, for the quirks that a module has, or some of them, by name."""
+    file = module.replace(".", "/")
+    places = (f"src/{file}.py", f"src/{file}/__init__.py")
+    found = {quirk["name"]: quirk["published"] for quirk in quirks() if quirk["where"] in places}
+    return MappingProxyType({name: found[name] for name in names or found})
+
+
+def handed_over(
+    paper: str, lens: str, rules: Mapping[str, PublishedRule], options: Mapping[str, Option] | None = None
+) -> HandedOver:
+    """What a paper hands over of a lens: all that it declares of it, with the rules that stand at its seams.
+
+    Args:
+        paper: The paper's folder.
+        lens: Public name of the lens.
+        rules: By the names of quirks.
+        options: The values that options of the lens have in paper mode.
+    """
+    told = [one for one in quirks() if (one["paper"], one.get("lens")) == (paper, lens)]
+    held = tuple(Quirk(one["name"], one["published"], rules.get(one["name"])) for one in told)
+    assert rules.keys() <= {quirk.name for quirk in held}, f"{paper}/modes.toml lacks quirks of {lens}"
+    return HandedOver(held, options or {})

@@ -56,4 +56,4 @@ def test_tables_are_read_by_name_in_one_place() -> None:
         for module in ROOT.rglob("*.py")
         if reads.search(module.read_text(encoding="utf-8"))
     }
-    assert found == {"results/columns.py"}
+    assert found == {"results/schema.py"}

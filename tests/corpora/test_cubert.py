@@ -13,7 +13,7 @@ from tests.label_files import write_label_file
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, Item, Selection, read_files, read_items
 from sonde.experiments.label_files import Labelling
-from sonde.papers.cubert.format import escaped, joined, unescaped
+from sonde.papers.cubert.subtokens import escaped, joined, unescaped
 from sonde.tasks import build
 from sonde.tasks.engine.bugs import pointers
 

@@ -23,7 +23,7 @@ from sonde.languages import facet_of
 from sonde.languages.engine.program_tokens import Program
 from sonde.lenses import LensSettings, Method, Training, training_lens
 from sonde.models import ModelSpec
-from sonde.papers.cubert.format import masked
+from sonde.papers.cubert.subtokens import masked
 
 LENS = training_lens("finetune")
 OPTIONS: dict[str, Any] = {"epochs": 1, "length": 48, "rates": "1e-3", "methods": "pretrained,bag_of_tokens"}

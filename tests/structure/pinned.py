@@ -30,7 +30,7 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 import typer
-from sonde.experiments.schema import experiment_schema
+from generators.experiment_schema import experiment_schema
 from typer.testing import CliRunner
 
 import sonde

@@ -19,7 +19,7 @@ ROOT = Path(sonde.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 EXTENSIONS = (
     *("corpora/sources", "executors", "languages", "lenses", "models/families"),
-    *(f"tasks/{path.parent.name}" for path in sorted((ROOT / "tasks").glob("*/__init__.py"))),
+    *(f"tasks/{path.parent.name}" for path in sorted((ROOT / "tasks").glob("[!e]*/__init__.py"))),
     *(
         f"report/sections/{path.parent.name}"
         for path in sorted((ROOT / "report/sections").glob("*/__init__.py"))

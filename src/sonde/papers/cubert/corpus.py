@@ -16,7 +16,7 @@ from sonde.corpora.engine.decode import is_usable, numbered_lines
 from sonde.corpora.engine.tables import EntryError, Faults, files_by_split, not_json
 from sonde.languages import LANGUAGES, facet_of
 from sonde.languages.engine.program_tokens import Program, untokenize
-from sonde.papers.cubert.format import Subtokens, characters, joined
+from sonde.papers.cubert.subtokens import Subtokens, characters, joined
 
 # `dataset/ETHPy150Open OWNER/REPOSITORY/PATH.py FUNCTION/WHAT WAS DONE`
 _INFO = re.compile(r"\S+ (?P<repository>[^/ ]+/[^/ ]+)/(?P<path>.+?\.\w+) (?P<name>[^ /]+)")

@@ -58,9 +58,8 @@ class Packed:
             hash, bytes, first`` (its first subword's place), ``tokens`` (their number), ``items`` (list of
             uint64: the first 16 digits of the ids of the file and its functions).
         vocabulary: What the subwords are.
-        pairs: Pairs of sentences, one row each, with the columns of `sonde.training.pretrain.blocks.SentencePair`; on
-        disk.
-            None unless the recipe's objective asks for them.
+        pairs: Pairs of sentences on disk, a row each with the columns of
+            `sonde.training.pretrain.blocks.SentencePair`; None unless the recipe's objective asks for them.
     """
 
     tokens: Int[np.ndarray, " token"]

@@ -14,6 +14,7 @@ import pytest
 import typer
 from jsonschema import Draft202012Validator
 
+from sonde.cli import app
 from sonde.cli.output import Shown, shown
 from sonde.experiments.catalogue import REGISTRIES
 from sonde.report import card_schema
@@ -27,7 +28,7 @@ def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{before}{name}", command
 
 
-COMMANDS = dict(commands(typer.main.get_command(commands.app)))
+COMMANDS = dict(commands(typer.main.get_command(app)))
 
 
 def test_the_commands_are_walked() -> None:

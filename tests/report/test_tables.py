@@ -89,7 +89,7 @@ class Cells(HTMLParser):
 
 def on_page(table: Table) -> tuple[list[str], list[list[str]], str]:
     """Headings and texts as a browser reads them, and the page's own text."""
-    shown = '{% from "_page/parts.html.j2" import table %}{{ table(t) }}'
+    shown = '{% from "templates/parts.html.j2" import table %}{{ table(t) }}'
     page = templates().from_string(shown).render(t=table)
     cells = Cells()
     cells.feed(page)

@@ -30,10 +30,10 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 import typer
-from generators.experiment_schema import experiment_schema
 from typer.testing import CliRunner
 
 import sonde
+from generators.experiment_schema import build_schema as experiment_schema
 from sonde.base.errors import SondeError
 from sonde.base.fingerprint import (
     derive_seed,

@@ -9,7 +9,7 @@ import pytest
 
 from sonde.base.errors import InputError
 from sonde.languages.engine.tree import ADDED, BinaryTree, Labels
-from sonde.training.probes.controls import CEILING, LEFT, PAIRS, RIGHT, without_states
+from sonde.training.probes.tree_controls import CEILING, LEFT, PAIRS, RIGHT, without_states
 from sonde.training.probes.trees import TreeText, compare, probe_trees
 
 GAPS: tuple[Labels, ...] = (ADDED, ("a",), ("b", "c"))

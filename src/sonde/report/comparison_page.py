@@ -521,7 +521,7 @@ def render(compared: ReadComparison) -> str:
     charts = [chart for _, figure in made for chart in figure.charts]
     return (
         templates()
-        .get_template("_comparison/page.html.j2")
+        .get_template("templates/comparison.html.j2")
         .render(
             compared=compared,
             parts=made,

@@ -189,7 +189,7 @@ EXPLORER = "explorer"
 
 
 SCRIPTS = tuple(
-    f"_any_lens/{name}.js" for name in ("explorer_cells", "explorer_told", "explorer_tree", "explorer")
+    f"templates/{name}.js" for name in ("explorer_cells", "explorer_told", "explorer_tree", "explorer")
 )
 """What makes the explorer move, in the order in which it is read."""
 
@@ -234,7 +234,7 @@ class Explorer:
         return Figure(
             notes=notes,
             embed=Embed(
-                template="_any_lens/explorer.html.j2",
+                template="templates/explorer.html.j2",
                 scripts=SCRIPTS,
                 data=data,
                 context={"models": data["models"], "alone": len(items) == 1},
@@ -427,7 +427,7 @@ def page_of_function(shown: Mapping[str, Any], found: Sequence[Findings]) -> str
     data = _explored(shown, name, found)
     return (
         templates()
-        .get_template("_page/one_function.html.j2")
+        .get_template("templates/one_function.html.j2")
         .render(
             name=name,
             shown=shown,

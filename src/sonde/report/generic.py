@@ -402,7 +402,7 @@ def top(run: RunData, lens: str) -> Top | None:
     first = found[0]
     return Top(
         headline=legible(_headline(run, found)),
-        template="_any_lens/title.html.j2",
+        template="templates/title.html.j2",
         context={
             "lines": [legible(text) for text in _sentences(run, found)],
             "corpora": list(

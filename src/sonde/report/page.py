@@ -256,7 +256,7 @@ def render(run: RunData, sections: list[Section]) -> str:
     every = [key for keys in cited.values() for key in keys]
     return (
         templates()
-        .get_template("_page/page.html.j2")
+        .get_template("templates/page.html.j2")
         .render(
             run=run,
             groups=groups,

@@ -274,7 +274,7 @@ _FIELD = re.compile(r"^  (\w+) = \{(.*)\},?$", re.MULTILINE)
 @cache
 def entries() -> dict[str, str]:
     """Every entry by its key, in the order of the file."""
-    text = (files("sonde.report") / "_shared/papers.bib").read_text(encoding="utf-8")
+    text = (files("sonde.report") / "papers.bib").read_text(encoding="utf-8")
     return {
         part.partition("{")[2].partition(",")[0]: part.strip() for part in text.split("\n\n") if part.strip()
     }

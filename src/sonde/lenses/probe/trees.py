@@ -179,7 +179,7 @@ def trees(functions: Functions, options: Probing, template: Score) -> Iterator[S
     Raises:
         InputError: Too few functions.
     """
-    from sonde.training.probes.controls import CEILING, without_states
+    from sonde.training.probes.tree_controls import CEILING, without_states
     from sonde.training.probes.trees import MEASURES
 
     template = dataclasses.replace(template, task=TASK)

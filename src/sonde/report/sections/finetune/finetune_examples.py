@@ -40,7 +40,7 @@ class FinetuneExamples:
             return None
         pointers = any(example.found for group in groups for example in group["examples"])
         embed = Embed(
-            template="finetune/finetune_examples.html.j2",
+            template="sections/finetune/finetune_examples.html.j2",
             data={},
             context={"groups": groups, "pointers": pointers},
         )

@@ -468,7 +468,7 @@ class SurprisalTitle:
         )
         return Top(
             headline=_headline(run, found),
-            template="surprisal/title.html.j2",
+            template="sections/surprisal/title.html.j2",
             context={"headlines": found},
             note=alone if functions_alone(run) else "",
             tiles=tiles(run),

@@ -1,0 +1,116 @@
+"""Trees that are told without a model, from training texts alone: what recovered trees are held against."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from sonde.languages.engine.tree import ADDED, BinaryTree, Labels, constituents
+from sonde.training.probes.trees import TreeLabels, TreeText, compare
+
+RIGHT, LEFT, PAIRS, CEILING = "right_branching", "left_branching", "token_pairs", "gold_tree"
+"""Names of the controls.
+
+In a chain to the right (left) each token is joined with all that follow (precede) it; its labels are the
+commonest of the whole text, of all other gaps and of tokens. Pairs say of each gap what is commonest between
+the same two words. The ceiling is the tree itself, but for labels that no training text has.
+"""
+
+
+def without_states(train: Sequence[TreeText], texts: Sequence[TreeText]) -> Mapping[str, np.ndarray]:
+    """The measures of `sonde.training.probes.trees` of each control, a row a text.
+
+    Args:
+        train: What the controls are learned from.
+        texts: What they are tested on.
+    """
+    chain, pairs, known = _Chain(train), _Pairs(train), TreeLabels.of(train)
+    found: dict[str, list[tuple[float, ...]]] = defaultdict(list)
+    for text in texts:
+        gaps = len(text.words) - 1
+        told = {
+            RIGHT: chain.told(np.arange(gaps, 0, -1)),
+            LEFT: chain.told(np.arange(1, gaps + 1)),
+            PAIRS: pairs.told(text.words),
+            CEILING: _known(text.tree, known),
+        }
+        for name, tree in told.items():
+            said = constituents(tree.distance, tree.labels, tree.unary)
+            found[name].append(compare(said, text.constituents))
+    return {name: np.array(rows) for name, rows in found.items()}
+
+
+def _known(tree: BinaryTree, known: TreeLabels) -> BinaryTree:
+    gaps, unary = set(known.gaps), set(known.unary)
+    return BinaryTree(
+        tree.distance,
+        tuple(kinds if kinds in gaps else ADDED for kinds in tree.labels),
+        tuple(kinds if kinds in unary else ADDED for kinds in tree.unary),
+    )
+
+
+def _commonest(labels: Counter[Labels]) -> Labels:
+    """The most frequent label, of equally frequent ones the first in order."""
+    return min(labels, key=lambda kinds: (-labels[kinds], kinds), default=ADDED)
+
+
+class _Chain:
+    """The commonest labels, whatever the text."""
+
+    def __init__(self, train: Sequence[TreeText]) -> None:
+        roots = Counter(text.tree.labels[int(text.tree.distance.argmax())] for text in train)
+        gaps = Counter(kinds for text in train for kinds in text.tree.labels if kinds)
+        self._root = _commonest(roots)
+        self._gap = _commonest(gaps - roots)
+        self._unary = _commonest(Counter(kinds for text in train for kinds in text.tree.unary))
+
+    def told(self, distance: np.ndarray) -> BinaryTree:
+        top = int(distance.argmax())
+        labels = tuple(self._root if gap == top else self._gap for gap in range(len(distance)))
+        return BinaryTree(distance, labels, (self._unary,) * (len(distance) + 1))
+
+
+class _Pairs:
+    """What is commonest at the same words; where they were never seen, at fewer of them."""
+
+    def __init__(self, train: Sequence[TreeText]) -> None:
+        heights: dict[Hashable, list[int]] = defaultdict(list)
+        gaps: dict[Hashable, Counter[Labels]] = defaultdict(Counter)
+        unary: dict[Hashable, Counter[Labels]] = defaultdict(Counter)
+        for text in train:
+            rows = zip(_gap_keys(text.words), text.tree.distance.tolist(), text.tree.labels, strict=True)
+            for keys, height, kinds in rows:
+                for key in keys:
+                    heights[key].append(height)
+                    gaps[key][kinds] += 1
+            for keys, kinds in zip(_token_keys(text.words), text.tree.unary, strict=True):
+                for key in keys:
+                    unary[key][kinds] += 1
+        self._heights = {key: float(np.mean(held)) for key, held in heights.items()}
+        self._gaps = {key: _commonest(held) for key, held in gaps.items()}
+        self._unary = {key: _commonest(held) for key, held in unary.items()}
+
+    def told(self, words: Sequence[str]) -> BinaryTree:
+        heights = [_first(self._heights, keys) for keys in _gap_keys(words)]
+        labels = [_first(self._gaps, keys) for keys in _gap_keys(words)]
+        unary = [_first(self._unary, keys) for keys in _token_keys(words)]
+        return BinaryTree(np.array(heights), tuple(labels), tuple(unary))
+
+
+def _gap_keys(words: Sequence[str]) -> Iterator[tuple[Hashable, ...]]:
+    """Of each gap, what it is told by, the most telling first."""
+    for left, right in pairwise(words):
+        yield (left, right), right, None
+
+
+def _token_keys(words: Sequence[str]) -> Iterator[tuple[Hashable, ...]]:
+    for left, word, right in zip(("", *words), words, (*words[1:], ""), strict=False):
+        yield (left, word, right), word, None
+
+
+def _first(held: Mapping[Hashable, Any], keys: Sequence[Hashable]) -> Any:
+    return next(held[key] for key in keys if key in held)

@@ -51,7 +51,9 @@ class ClozeAnswers:
         notes = ("Among whole statements, a probability is that of a name among its candidates.",)
         whole = any(one.competing for one in shown)
         return Figure(
-            embed=Embed(template="sections/cloze/queries.html.j2", data=_data(shown), context=_context(shown)),
+            embed=Embed(
+                template="sections/cloze/queries.html.j2", data=_data(shown), context=_context(shown)
+            ),
             table=table,
             notes=notes if whole else (),
         )

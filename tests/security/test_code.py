@@ -43,7 +43,9 @@ def test_weights_are_read_by_the_restricted_reader_alone() -> None:
     assert {where for where, _ in loads} == {"models/engine/unpickle.py", "training/finetune/checkpoint.py"}
     assert all(given(call, "weights_only") == "True" for _, call in loads)
     assert not [where for where, call, name in calls() if given(call, "allow_pickle") not in ("", "False")]
-    loaded = [call for where, call, _ in calls() if where == "models/engine/weights.py" and given(call, "config")]
+    loaded = [
+        call for where, call, _ in calls() if where == "models/engine/weights.py" and given(call, "config")
+    ]
     assert [given(call, "use_safetensors") for call in loaded if "from_pretrained" in ast.unparse(call)] == [
         "True"
     ]

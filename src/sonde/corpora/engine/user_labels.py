@@ -3,129 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Any
-from urllib.parse import parse_qsl
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.errors import InputError
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora.engine.corpus import Intake
 from sonde.corpora.engine.decode import is_unicode
+from sonde.corpora.engine.label_columns import LabelColumns
 from sonde.corpora.engine.select import SPLIT_OF
 from sonde.corpora.engine.tables import EntryError, RowTable, TableRow
-
-KINDS = ("classes", "numbers")
-
-
-_NEEDED = ("text", "label")
-
-
-_WHERE_THERE = ("split", "group", "id", "language")
-"""Columns that are read where the table has them; the others are read where they are named."""
-
-
-_SHOWN, _LONGEST_SHOWN = 8, 30
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelColumns:
-    """The columns of a table; an empty name means that it has no such column.
-
-    Attributes:
-        text: What is labelled.
-        label: Its label.
-        split: ``train``, ``valid`` or ``test``.
-        group: What is resampled and split as one.
-        id: The row's name.
-        language: Language of the text.
-        text_b: The second text of a pair.
-        start: First labelled character.
-        end: One past the last.
-        kind: ``"classes"``, ``"numbers"`` or, where the labels say it themselves, empty.
-        every_language: The language of all rows, where the query says it.
-    """
-
-    text: str
-    label: str
-    split: str = ""
-    group: str = ""
-    id: str = ""
-    language: str = ""
-    text_b: str = ""
-    start: str = ""
-    end: str = ""
-    kind: str = ""
-    every_language: str = ""
-
-    @property
-    def about(self) -> str:
-        """What a label is about: ``"text"``, ``"span"`` or ``"pair"``."""
-        return "pair" if self.text_b else "span" if self.start else "text"
-
-
-_COLUMNS = tuple(one.name for one in fields(LabelColumns) if one.name not in ("kind", "every_language"))
-
-
-@dataclass(frozen=True, slots=True)
-class TableQuery:
-    """The query of a corpus that is a table, as given: option to value."""
-
-    given: dict[str, str]
-
-    @classmethod
-    def of(cls, argument: str, query: str) -> TableQuery:
-        """Read a query.
-
-        Raises:
-            UsageError: An option that there is not, or options that contradict each other.
-        """
-        corpus, given = f"labelled:{argument}", dict(parse_qsl(query, keep_blank_values=True))
-        for option in given:
-            if option not in (*_COLUMNS, "kind"):
-                raise UnknownNameError(f"option of corpus {corpus!r}", option, (*_COLUMNS, "kind"))
-        if bool(given.get("start")) != bool(given.get("end")):
-            raise UsageError(f"corpus {corpus!r}: a span needs both start= and end=")
-        if given.get("start") and given.get("text_b"):
-            raise UsageError(f"corpus {corpus!r}: start= labels spans and text_b= pairs; leave one out")
-        if given.get("kind", KINDS[0]) not in KINDS:
-            raise UnknownNameError(f"kind of labels of corpus {corpus!r}", given["kind"], KINDS)
-        return cls(given)
-
-    def columns(self, found: Sequence[str], corpus: str, languages: Collection[str]) -> LabelColumns:
-        """The columns of a table that has ``found``.
-
-        Raises:
-            InputError: It lacks one that is needed or named, or has it twice.
-        """
-        chosen = dict(self.given)
-        if chosen.get("language") in languages and chosen["language"] not in found:
-            chosen["every_language"] = chosen.pop("language")
-        chosen = {"text": "code", "label": "label"} | chosen
-        for name in _WHERE_THERE:
-            if name not in chosen and name in found and "every_language" not in chosen:
-                chosen[name] = name
-        for name in _COLUMNS:
-            if column := chosen.get(name):
-                self._check(name, column, found, corpus)
-        return LabelColumns(**chosen)
-
-    def _check(self, name: str, column: str, found: Sequence[str], corpus: str) -> None:
-        if found.count(column) > 1:
-            raise InputError(f"corpus {corpus!r}: two columns are named {column!r}; rename one")
-        if column not in found:
-            shown = ", ".join(ascii(str(one)[:_LONGEST_SHOWN]) for one in found[:_SHOWN]) or "none"
-            more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-            raise InputError(
-                f"corpus {corpus!r}: no column {column!r}; the first row names {shown}{more}; say which "
-                f"column it is behind the file's name, as ?{name}=COLUMN"
-            )
-
 
 _NONE = ("", "nan", "none", "null", "na", "n/a")
 
@@ -440,3 +335,98 @@ def _place(cells: Mapping[str, Any], columns: LabelColumns, length: int, label: 
     if not 0 <= start < end <= length:
         raise EntryError("span outside its text")
     return PlaceLabel(label, start, end)
+
+
+FEWEST_ROWS = 5
+"""Rows of a class below which a split would be without one."""
+
+
+MOST_CLASSES = 200
+
+
+_NUMBERS = 10
+"""Different numbers up to which they are taken for names of classes."""
+
+
+_QUARTERS = (0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnClass:
+    """A class, and the number that it is one of where labels are numbers."""
+
+    name: str
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnClasses:
+    """The class of each label.
+
+    Attributes:
+        named: Label to class, where labels are classes.
+        edges: Where labels are numbers, the largest number of each quarter but the last.
+        quarters: Name of the class of each quarter that enough rows have.
+    """
+
+    named: Mapping[str, OwnClass]
+    edges: Sequence[float] = ()
+    quarters: Mapping[int, str] = field(default_factory=dict[int, str])
+
+    def of(self, label: str) -> OwnClass | None:
+        """The class of a label; None for one of a class that too few rows have."""
+        if not self.quarters:
+            return self.named.get(label)
+        value = _number(label)
+        name = None if value is None else self.quarters.get(bisect_left(self.edges, value))
+        return None if name is None else OwnClass(name, value)
+
+
+def own_classes(labels: pl.Series, kind: str, corpus: str) -> OwnClasses:
+    """The class of each label.
+
+    Args:
+        labels: The label of every row, as text.
+        kind: ``"classes"``, ``"numbers"``, or empty where the labels decide.
+        corpus: The corpus as named, for messages.
+
+    Raises:
+        InputError: There are more classes than can be told apart, or none that enough rows have; or a label
+            is no number where numbers were promised.
+    """
+    counts = labels.alias("label").to_frame().group_by("label", maintain_order=True).len("rows")
+    values = counts["label"].map_elements(_number, pl.Float64, skip_nulls=True)
+    if kind == "numbers" and values.null_count():
+        bad = counts["label"].filter(values.is_null())[0]
+        raise InputError(f"corpus {corpus!r}: label {bad[:60]!a} is no number; leave out kind=numbers")
+    are_numbers = not values.null_count() and values.n_unique() > _NUMBERS
+    if kind == "numbers" or (are_numbers and not kind):
+        return _by_quartile(values.to_numpy(), counts["rows"].to_numpy())
+    kept = counts.filter(pl.col("rows") >= FEWEST_ROWS)["label"]
+    if kept.is_empty() or len(kept) > MOST_CLASSES:
+        raise InputError(
+            f"corpus {corpus!r}: {len(counts):,} different labels in {len(labels):,} rows, of which "
+            f"{len(kept):,} stand in {FEWEST_ROWS} rows or more; a label is one of 2 to "
+            f"{MOST_CLASSES} classes, or a number"
+        )
+    return OwnClasses({label: OwnClass(label) for label in kept})
+
+
+def _number(label: str) -> float | None:
+    try:
+        value = float(label)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _by_quartile(values: npt.NDArray[np.float64], rows: npt.NDArray[np.uint32]) -> OwnClasses:
+    """Classes of about as many rows each, named by their order and by what they hold."""
+    edges = np.unique(np.quantile(np.repeat(values, rows), _QUARTERS))
+    quarter = np.searchsorted(edges, values)
+    names: dict[int, str] = {}
+    for order, place in enumerate(np.unique(quarter).tolist(), 1):
+        inside = quarter == place
+        if rows[inside].sum() >= FEWEST_ROWS:
+            names[place] = f"{order} ({values[inside].min():g} to {values[inside].max():g})"
+    return OwnClasses({}, edges.tolist(), names)

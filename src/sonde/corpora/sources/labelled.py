@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from sonde.corpora.engine.corpus import Given, Intake, SourceFile, Tag
 from sonde.corpora.engine.decode import is_usable
+from sonde.corpora.engine.label_columns import LabelColumns, TableQuery
 from sonde.corpora.engine.tables import named_file, open_table
-from sonde.corpora.engine.user_labels import LabelColumns, TableQuery
 from sonde.languages import LANGUAGES
 
 if TYPE_CHECKING:
-    from sonde.corpora.engine.label_classes import OwnClass
-    from sonde.corpora.engine.user_labels import LabelledTable, LabelledText, PlaceLabel
+    from sonde.corpora.engine.user_labels import LabelledTable, LabelledText, OwnClass, PlaceLabel
 
 _TASKS = {"text": "labelled", "span": "labelled_spans", "pair": "labelled_pairs"}
 """The task that takes the labels, by what a row labels."""
@@ -64,8 +63,7 @@ class OwnTable:
             InputError: The file cannot be read, lacks a column, or holds no label that could be learned.
         """
         # Imported here, so that a list of corpora waits for no table library.
-        from sonde.corpora.engine.label_classes import own_classes
-        from sonde.corpora.engine.user_labels import LabelledTable
+        from sonde.corpora.engine.user_labels import LabelledTable, own_classes
 
         path, columns = _opened(argument)
         corpus = f"labelled:{argument}"

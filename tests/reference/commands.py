@@ -72,6 +72,9 @@ _PUBLISHED: dict[str, tuple[str, ...]] = {
 }
 """Runs in both modes by name; of a lens of the same name unless one is given."""
 
+_UNPUBLISHED = ("surprisal-encoder", "paper")
+"""A run whose paper read no such model."""
+
 _SERVED = ("-m", "openai:stub")
 _FUNCTIONS: dict[str, tuple[str, ...]] = {
     "surprisal-pairs": (*("-l", "surprisal", *_DECODER, "--option", "surprisal.pairs=wrong_operator"),),
@@ -196,8 +199,8 @@ def chosen(every: list[Command], names: list[str]) -> tuple[list[Command], list[
     return [command for command in every if command.name in wanted], named
 
 
-def _run(name: str, *arguments: str) -> Command:
-    return Command(f"run-{name}", ("run", *_SMALL, *arguments, "-o", "run"))
+def _run(name: str, *arguments: str, code: int = 0) -> Command:
+    return Command(f"run-{name}", ("run", *_SMALL, *arguments, "-o", "run"), code=code)
 
 
 def _runs(corpora: Mapping[str, str], repository: Path, labels: Mapping[str, str]) -> Iterator[Command]:
@@ -205,7 +208,8 @@ def _runs(corpora: Mapping[str, str], repository: Path, labels: Mapping[str, str
     for name, arguments in _PUBLISHED.items():
         lens = () if "-l" in arguments else ("-l", name)
         for mode in MODES:
-            yield _run(f"{name}-{mode}", *lens, *arguments, *python, "--mode", mode)
+            code = 2 if (name, mode) == _UNPUBLISHED else 0
+            yield _run(f"{name}-{mode}", *lens, *arguments, *python, "--mode", mode, code=code)
     for name, arguments in _FUNCTIONS.items():
         yield _run(name, *arguments, *python)
     for transform in _TRANSFORMS:

@@ -48,6 +48,9 @@ _IMAGES = frozenset({".pdf", ".png", ".zip"})
 _VOLATILE = frozenset({"timing", "hardware", "content", "size"})
 """Keys of JSON that say how long something took or where, or the hash of a file that says so."""
 
+_UNKEYED = "*.html.json"
+"""Receipts of pages: their key rests on the whole of `run.json`, on how long the run took too."""
+
 _HASH = frozenset("0123456789abcdef")
 
 IDS = "ids"
@@ -219,7 +222,8 @@ def _of_files(before: list[Path], after: list[Path]) -> Iterator[tuple[str, str,
         elif own.suffix in (".html", ".svg"):
             yield from _of_pages(*(Page(path.read_text(encoding="utf-8")) for path in (own, other)))
         elif own.suffix in (".json", ".sarif") and (parsed := _parsed(own, other)):
-            yield from _of_json(*parsed)
+            keyed = not fnmatch(own.name, _UNKEYED)
+            yield from _of_json(*parsed, _VOLATILE if keyed else _VOLATILE | {"key"})
         else:
             yield from _of_labels(own, other)
 
@@ -342,7 +346,7 @@ def _of_pages(before: Page, after: Page) -> Iterator[tuple[str, str, int]]:
     """The visible texts of two pages, and the data that they embed."""
     texts = [[line for text in page.texts for line in mask_lines(text)] for page in (before, after)]
     yield from _of_lines("texts", *texts)
-    yield from _of_json(before.data, after.data)
+    yield from _of_json(before.data, after.data, frozenset())
 
 
 def _parsed(before: Path, after: Path) -> tuple[Any, Any] | None:
@@ -352,9 +356,9 @@ def _parsed(before: Path, after: Path) -> tuple[Any, Any] | None:
         return None
 
 
-def _of_json(before: Any, after: Any) -> Iterator[tuple[str, str, int]]:
+def _of_json(before: Any, after: Any, drop: frozenset[str]) -> Iterator[tuple[str, str, int]]:
     """Values of one place that differ, and places that only one of two has."""
-    own, other = (dict(flatten_json(value, _VOLATILE)) for value in (before, after))
+    own, other = (dict(flatten_json(value, drop)) for value in (before, after))
     changed = [
         path for path, value in own.items() if path in other and not _is_same_value(value, other[path])
     ]

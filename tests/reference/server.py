@@ -32,19 +32,31 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
+_NAMES = """
+calcsize exc_info getmodule getpass getrecursionlimit intern isabs items join listxattr log namedtuple
+parse_and_bind signature sin zeros_like
+"""
+
+
 def _converse(body: dict[str, Any]) -> dict[str, Any]:
-    """List names of the prompt, each other one with a changed end."""
+    """List names in an order of the prompt's own, in one of several forms; decline some prompts."""
     prompt = body["messages"][-1]["content"]
-    names = sorted(set(re.findall(r"[a-z_]{4,}", prompt)), key=lambda name: zlib.crc32(name.encode()))
-    lines = [f"{number}. {name if number % 2 else name + 's'}" for number, name in enumerate(names[:8], 1)]
-    message = {"role": "assistant", "content": "\n".join(lines)}
+    names = sorted(_NAMES.split(), key=lambda name: _hash(prompt + name))[:10]
+    form = _hash(prompt) % 5
+    if form == 0:
+        content = "I am sorry, but I cannot help with that."
+    elif form == 1:
+        content = "```\n" + "\n".join(names) + "\n```"
+    else:
+        content = "\n".join(f"{number}. {name}" for number, name in enumerate(names, 1))
+    message = {"role": "assistant", "content": content}
     return {"choices": [{"message": message, "finish_reason": "stop"}]}
 
 
 def _complete(body: dict[str, Any]) -> dict[str, Any]:
     """Score the words of the prompt, and one after it, by a hash of each."""
     tokens = [*re.findall(r"\s*\w+|\s*[^\w\s]|\s+$", body["prompt"]), " end"]
-    values = [-(zlib.crc32(token.encode()) % 5_000) / 1_000 - 0.001 for token in tokens]
+    values = [-(_hash(token) % 5_000) / 1_000 - 0.001 for token in tokens]
     best = [{token: value, "?": value - 0.5} for token, value in zip(tokens, values, strict=True)]
     told = {
         "tokens": tokens,
@@ -53,6 +65,10 @@ def _complete(body: dict[str, Any]) -> dict[str, Any]:
     }
     usage = {"prompt_tokens": len(tokens) - 1, "completion_tokens": 1}
     return {"choices": [{"text": "", "logprobs": told}], "usage": usage}
+
+
+def _hash(text: str) -> int:
+    return zlib.crc32(text.encode())
 
 
 @contextmanager

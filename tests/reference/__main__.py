@@ -8,6 +8,7 @@ the folder that ``SONDE_REFERENCE_PLACE`` names, which several worktrees may sha
 from __future__ import annotations
 
 import argparse
+import fcntl
 import io
 import os
 import resource
@@ -17,6 +18,8 @@ import sys
 import sysconfig
 import tarfile
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.reference.collect import Tree, collect
@@ -61,7 +64,8 @@ def main(arguments: list[str]) -> int:
         print(*named, sep="\n")
         return 0
     before, after = PLACE / commit[:12] / "before", OWN / "now"
-    wrong = _timed(earlier, wanted, before)
+    with _alone(before):
+        wrong = _timed(earlier, wanted, before)
     if not given.before:
         shutil.rmtree(after, ignore_errors=True)
         wrong += _timed(Tree(ROOT, Path(sys.executable), installed=False), wanted, after)
@@ -74,6 +78,19 @@ def main(arguments: list[str]) -> int:
     rest = f"{len(found) - differing} additions and intended differences"
     print(f"reference: {differing or 'no'} differences to {TAG} in {len(named)} commands; {rest}")
     return 1 if differing or wrong else 0
+
+
+@contextmanager
+def _alone(folder: Path) -> Generator[None]:
+    """Wait until no other worktree writes into a shared folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"reference: waits for another process that writes into {folder}", flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 def _timed(tree: Tree, wanted: list[Command], output: Path) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.reference.collect import Tree, collect
 from tests.reference.commands import QUICK, Command, chosen, commands
-from tests.reference.corpora import LANGUAGES, MODULES, freeze_labels, freeze_repository
+from tests.reference.corpora import LANGUAGES, MODULES, freeze_labels, freeze_languages, freeze_repository
 from tests.reference.server import ADDRESS, serve
 
 LABELS = {name: f"labelled:{name}.jsonl" for name in ("classes", "spans", "pairs")}
@@ -114,6 +114,31 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(
         ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True
     ).stdout.strip()
+
+
+def test_a_language_without_files_is_left_out_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, text = tmp_path / "root", "# words\n" * 300
+    for name in ("ruby/3.1.0/set.rb", "ruby/3.1.0/json/add/core.rb", "ruby/3.1.0/tests/set.rb", "php/a.php"):
+        path = root / "usr" / "lib" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (root / "usr/lib/ruby/3.1.0/short.rb").write_text("x = 1\n")
+    monkeypatch.setenv("DPKG_ROOT", str(root))
+    corpora = freeze_languages(tmp_path / "place")
+    told = capsys.readouterr().out.splitlines()
+    left = [f"reference: {name} is left out: this machine has no files of it" for name in ("go", "php")]
+    assert [line for line in told if "java" not in line] == left
+    assert corpora["ruby"] == f"local:{tmp_path / 'place' / 'ruby'}" and "go" not in corpora
+    kept = {
+        path.relative_to(tmp_path / "place/ruby").as_posix() for path in tmp_path.glob("place/ruby/**/*.rb")
+    }
+    assert kept == {"set.rb", "json/add/core.rb"}
+    # What is frozen stays, whatever the machine has.
+    (root / "usr/lib/ruby/3.1.0/set.rb").write_text(text + "x = 1\n")
+    assert freeze_languages(tmp_path / "place") == corpora
+    assert (tmp_path / "place/ruby/set.rb").read_text() == text
 
 
 def test_labels_fit_their_texts(tmp_path: Path) -> None:

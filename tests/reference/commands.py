@@ -245,11 +245,15 @@ def _labellings(language: str, corpus: str, tasks: list[str]) -> Iterator[Comman
         yield Command(f"label-{language}-{mode}", ("label", *able, *limits, "--mode", mode, "--raw"))
     for task in _UNLABELLED[language]:
         yield Command(f"refused-label-{language}-{task}", ("label", task, *limits, "--raw"), code=2)
-    yield Command(f"drawn-{language}", ("label", *_DRAWN, *limits))
+    counted = _COUNTED if language in ("python", "java") else ()
+    yield Command(f"drawn-{language}", ("label", *_DRAWN, *counted, *limits))
 
 
-_DRAWN = ("csc", "nml", "jbl", "idn", "variable_misuse", "wrong_operator", "swapped_operand")
+_DRAWN = ("early_return", "jbl", "idn", "variable_misuse", "wrong_operator", "swapped_operand")
 """Tasks whose balanced data sets are written."""
+
+_COUNTED = ("csc", "nml")
+"""Such tasks with ten classes and five, which need more code than the others."""
 
 
 def _of_runs() -> Iterator[Command]:
@@ -306,9 +310,9 @@ def _without_runs(
     yield Command("show", ("show", "code.py", *_DECODER, *_ENCODER, "--tree", "-o", "shown.html"), files=code)
     yield Command("show-json", ("show", "code.py", *_DECODER, "--json"), files=code)
     yield Command("align", ("align", "code.py"), files=code)
-    yield Command(
-        "align-merged", ("align", "code.py", "--merged", *_ENCODER, "-o", "aligned.csv"), files=code
-    )
+    merged = ("align", "code.py", "--merged", *_ENCODER, "-o", "aligned.parquet")
+    yield Command("align-merged", merged, files=code)
+    yield Command("align-csv", ("align", "code.py", "-o", "aligned.csv"), files=code)
     planned = ("run", *_SMALL, "-l", "surprisal", "-l", "probe", *_DECODER, "-c", f"local:{python}", "--plan")
     yield Command("plan", (*planned, "--no-trial"))
     yield Command("plan-json", (*planned, "--no-trial", "--json"))

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import filecmp
 import io
 import os
 import resource
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import time
 from collections.abc import Generator
@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
         wrong = _timed(earlier, wanted, before)
     if not given.before:
         shutil.rmtree(after, ignore_errors=True)
-        wrong += _timed(Tree(ROOT, Path(sys.executable), installed=False), wanted, after)
+        wrong += _timed(Tree(ROOT, Path(sys.executable), OWN / "declared"), wanted, after)
     print(*dict.fromkeys(f"reference: {line}" for line in wrong), sep="\n", end="\n" if wrong else "")
     if given.before:
         return 1 if wrong else 0
@@ -118,36 +118,34 @@ def _resolve_commit() -> str | None:
 
 
 def _build(folder: Path, commit: str) -> Tree:
-    """Write the sources of the earlier tree and make an interpreter that imports them."""
-    source, python = folder / "source", folder / "venv" / "bin" / "python"
-    if not (folder / "installed").exists():
-        shutil.rmtree(folder, ignore_errors=True)
+    """Write the sources of the earlier tree, and find an interpreter with its dependencies."""
+    source = folder / "source"
+    if not source.exists():
+        partial = folder / f".source-{os.getpid()}"
         packed = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True).stdout
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            archive.extractall(source, filter="data")
-        subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
-        _install(source, python)
-        (folder / "installed").touch()
-    return Tree(source, python, installed=True)
+            archive.extractall(partial, filter="data")
+        partial.replace(source)
+    return Tree(source, _interpreter(source, folder / "venv"), folder / "declared")
 
 
-def _install(source: Path, python: Path) -> None:
-    """Give an environment the earlier tree and its dependencies: those at hand if they are the same."""
-    pinned = "constraints.txt"
-    if (source / pinned).read_bytes() == (ROOT / pinned).read_bytes():
-        ask = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
-        packages = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
-        # The .pth files of a folder that is named in one are not read: the tree at hand is not found there.
-        lines = f"{source / 'src'}\n{sysconfig.get_path('purelib')}\n"
-        (Path(packages) / "reference.pth").write_text(lines)
-        return
-    install = [python, "-m", "pip", "install", "--quiet", "-c", source / pinned]
-    subprocess.run([*install, "torch"], check=True)
-    subprocess.run([*install, "-e", f"{source}[baselines,minhash]"], check=True)
+def _interpreter(source: Path, environment: Path) -> Path:
+    """The interpreter at hand where its dependencies are constrained alike, else one of a new environment."""
+    if filecmp.cmp(source / "constraints.txt", ROOT / "constraints.txt", shallow=False):
+        return Path(sys.executable)
+    python = environment / "bin" / "python"
+    if not (environment / "installed").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", environment], check=True)
+        install = [python, "-m", "pip", "install", "--quiet", "-c", source / "constraints.txt"]
+        subprocess.run([*install, "torch"], check=True)
+        subprocess.run([*install, "-e", f"{source}[baselines,minhash]"], check=True)
+        (environment / "installed").touch()
+    return python
 
 
 def _tasks(tree: Tree) -> list[str]:
     """The tasks of the earlier tree, by the names that its command line gives."""
+    tree.declare()
     listed = subprocess.run(
         tree.call("list", "tasks"), env=tree.environment(), capture_output=True, text=True, check=True
     ).stdout

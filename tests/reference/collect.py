@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tests.reference.commands import Command
 from tests.reference.server import serve
@@ -43,30 +44,43 @@ class Tree:
 
     Attributes:
         source: Its root.
-        python: An interpreter with the dependencies.
-        installed: The interpreter finds the tree by itself; else it is told where it lies.
+        python: An interpreter with the dependencies, which may have another tree installed.
+        declared: Folder for what the tree's package declares, as an installation has it.
     """
 
     source: Path
     python: Path
-    installed: bool
+    declared: Path
 
     def environment(self) -> dict[str, str]:
-        """Return the variables of its processes: none of the caller's that leads to another tree."""
+        """Return the variables of its processes: what leads to this tree, and nothing that leads elsewhere."""
         kept = {
             name: value
             for name, value in os.environ.items()
             if name != "PYTHONPATH" and not name.startswith("SONDE_") and not name.lower().endswith("_proxy")
         }
-        found = {} if self.installed else {"PYTHONPATH": str(self.source / "src")}
-        return {**kept, **found, **_SETTINGS}
+        paths = f"{self.declared}{os.pathsep}{self.source / 'src'}"
+        return {**kept, **_SETTINGS, "PYTHONPATH": paths}
 
     def call(self, *arguments: str) -> list[str]:
         """Return the call of its command line."""
-        declared = tomllib.loads((self.source / "pyproject.toml").read_text(encoding="utf-8"))
-        module, _, function = declared["project"]["scripts"]["sonde"].partition(":")
+        module, _, function = self._project()["scripts"]["sonde"].partition(":")
         start = f"import sys; sys.argv[0] = 'sonde'; from {module} import {function} as run; sys.exit(run())"
         return [str(self.python), "-P", "-c", start, *arguments]
+
+    def declare(self) -> None:
+        """Write which entry points its package has; those of an installed tree name modules of that tree."""
+        project = self._project()
+        groups = {"console_scripts": project["scripts"], **project.get("entry-points", {})}
+        lines = [
+            line
+            for group, points in groups.items()
+            for line in (f"[{group}]", *(f"{name} = {point}" for name, point in points.items()))
+        ]
+        folder = self.declared / "sonde-0.dist-info"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: sonde\nVersion: 0\n")
+        (folder / "entry_points.txt").write_text("\n".join(lines) + "\n")
 
     def check(self) -> None:
         """Raise RuntimeError where its interpreter would import another tree's package."""
@@ -77,12 +91,16 @@ class Tree:
         if not Path(path).resolve().is_relative_to(self.source.resolve()):
             raise RuntimeError(f"the tree {self.source} would be run with {path}")
 
+    def _project(self) -> dict[str, Any]:
+        return tomllib.loads((self.source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
 
 def collect(tree: Tree, commands: Sequence[Command], output: Path, workers: int) -> list[str]:
     """Carry commands out, those that others need first; return what ended otherwise than it was meant to.
 
     What the same command has written already is kept.
     """
+    tree.declare()
     tree.check()
     ended: dict[str, int] = {}
     waiting = list(commands)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -42,7 +43,7 @@ def tree(folder: Path, name: str) -> Tree:
     (package / "__init__.py").touch()
     (package / f"{name}.py").write_text(SOURCE)
     (folder / name / "pyproject.toml").write_text(f'[project.scripts]\nsonde = "sonde.{name}:main"\n')
-    return Tree(folder / name, Path(sys.executable), installed=False)
+    return Tree(folder / name, Path(sys.executable), folder / name / "declared")
 
 
 def test_names_are_unique_and_what_is_needed_is_there(every: list[Command]) -> None:
@@ -76,9 +77,23 @@ def test_each_tree_runs_its_own_sources(tmp_path: Path, monkeypatch: pytest.Monk
         assert collect(each, [command], tmp_path / "output" / each.source.name, 1) == []
         told = (tmp_path / "output" / each.source.name / "one" / "told.txt").read_text()
         assert told == "['sonde', 'word', '0'] sonde\n"
-        assert each.environment()["PYTHONPATH"] == str(each.source / "src")
+        assert str(each.source / "src") in each.environment()["PYTHONPATH"].split(os.pathsep)
     with pytest.raises(RuntimeError, match="would be run with"):
-        collect(Tree(now.source, before.python, installed=True), [command], tmp_path / "output", 1)
+        Tree(tmp_path / "without", now.python, now.declared).check()
+
+
+def test_a_tree_has_the_entry_points_that_it_declares_itself(tmp_path: Path) -> None:
+    each = tree(tmp_path, "now")
+    project = each.source / "pyproject.toml"
+    project.write_text(
+        project.read_text() + '[project.entry-points."sonde.tasks.published"]\ncpx = "sonde.x:y"\n'
+    )
+    each.declare()
+    ask = "from importlib.metadata import entry_points as e; print(e(group='sonde.tasks.published'))"
+    told = subprocess.run(
+        [each.python, "-P", "-c", ask], env=each.environment(), capture_output=True, text=True, check=True
+    ).stdout
+    assert told.count("EntryPoint(") == 1 and "value='sonde.x:y'" in told
 
 
 def test_how_commands_end_and_what_is_kept(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ class Tree:
     declared: Path
 
     def environment(self) -> dict[str, str]:
-        """Return the variables of its processes: what leads to this tree, and nothing that leads elsewhere."""
+        """Return the variables of its processes: what leads to this tree, and to no other."""
         kept = {
             name: value
             for name, value in os.environ.items()

@@ -14,7 +14,7 @@ import pytest
 import typer
 from jsonschema import Draft202012Validator
 
-from sonde.cli import app
+from sonde.cli import app, main
 from sonde.cli.output import Shown, shown
 from sonde.experiments.catalogue import REGISTRIES
 from sonde.report import card_schema
@@ -49,7 +49,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     def call(*arguments: object, code: int = 0) -> tuple[dict[str, Any], str]:
         monkeypatch.setattr(sys, "argv", ["sonde", *map(str, arguments), "--json"])
         with pytest.raises(SystemExit) as stopped:
-            commands.main()
+            main()
         captured = capsys.readouterr()
         assert int(stopped.value.code or 0) == code
         return json.loads(captured.out), captured.err
@@ -136,7 +136,7 @@ def test_what_is_wrong_is_one_line_and_no_json(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["sonde", "card", "/nowhere", "--json"])
     with pytest.raises(SystemExit):
-        commands.main()
+        main()
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("sonde: /nowhere: no run here")

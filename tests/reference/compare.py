@@ -2,33 +2,33 @@
 
 The parts of a table are joined before they are compared, and rows are those of one key whatever their order
 is. What only the later folder has (a file, a column, a row of a key of its own) is added, not different.
+Texts, pages and JSON are compared without what differs from call to call (`texts`).
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from math import isclose
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import polars.selectors as cs
+from safetensors.numpy import load_file
 
-from sonde.results.schema import scan_files
-from sonde.results.scores import read_scores
+from tests.reference.texts import Page, flatten_json, mask_lines
 
-CLOSE = 1e-6
-"""Of two numbers that are computed: products of matrices may be summed in another order."""
+CLOSE = 1e-7
+"""Of two numbers that are computed, absolute and relative: the last digit of 32 bits may differ."""
 
 DIFFERS, INTENDED, ADDED = "differs", "intended", "added"
 
-_TABLES = ("scores.parquet", "items.parquet", "inputs.parquet")
-_FOLDERS = ("labels", "observations")
 _STATES = ("fingerprint", "item_set", "revision", "schema_version", "corpus_hash")
-"""Columns that name a state of the code or a format, not a result."""
+"""Columns that name a state of the code or a format: values, so that rows are found without them."""
 
 _FOUND = ("n", "n_clusters", "ci_method", "fold_layers", "chosen")
 """Columns of scores that are found, as numbers with a fraction are; the others say what a number is of."""
@@ -36,13 +36,25 @@ _FOUND = ("n", "n_clusters", "ci_method", "fold_layers", "chosen")
 _KINDS = ("lens", "metric", "of_metric", "compared_to", "control", "method")
 """Columns of scores by which added rows are counted."""
 
-_PLACE = ("id", "label", "value", "start", "end", "other_start", "other_end")
-"""What a row is in a file of labels."""
+_VERSIONED = "span"
+"""The column of labels that names a version of their task, not what it says."""
 
-_VERSIONED = ("span",)
-"""Columns of labels that name a version of their task, not what it says."""
+_UNREAD = frozenset({"ended.json", ".lock", "error.log"})
+"""Files of how a command ended, which is compared by itself, and of where in the code."""
+
+_IMAGES = frozenset({".pdf", ".png", ".zip"})
+"""Files that are to be there; what they show is in others."""
+
+_VOLATILE = frozenset({"timing", "hardware", "content", "size"})
+"""Keys of JSON that say how long something took or where, or the hash of a file that says so."""
+
+_UNKEYED = "*.html.json"
+"""Receipts of pages: their key rests on the whole of `run.json`, on how long the run took too."""
 
 _HASH = frozenset("0123456789abcdef")
+
+IDS = "ids"
+"""In place of a file: names of files, with the hashes of content and rules in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +82,30 @@ class Intended:
 
     Attributes:
         reason: Why it does.
-        most: Rows of labels that may differ; None where the whole file is gone.
+        most: Rows, lines or values that may differ; None where the whole file is gone.
     """
 
     reason: str
     most: int | None = None
 
 
+Intentions = Mapping[tuple[str, str], Intended]
+"""What differs by intention, by command and file, both with ``*`` for any letters."""
+
+
 def differences(
-    before: Path, after: Path, intended: dict[tuple[str, str], Intended], only: Sequence[str] = ("*",)
+    before: Path, after: Path, intended: Intentions, only: Sequence[str] = ("*",)
 ) -> Iterator[Finding]:
     """What differs between two folders, and what only the later one has.
 
     Args:
         before: What the earlier tree gave.
         after: What the tree at hand gave.
-        intended: Files that differ by intention, by command and file.
+        intended: Files that differ by intention.
         only: Names of commands, with ``*`` for any letters.
     """
     names = {path.name for folder in (before, after) for path in folder.iterdir() if path.is_dir()}
-    chosen = (name for name in names - {"labels"} if any(fnmatch(name, one) for one in only))
+    chosen = (name for name in names if any(fnmatch(name, pattern) for pattern in only))
     for name in sorted(chosen):
         own, other = before / name, after / name
         if own.is_dir() and other.is_dir():
@@ -101,76 +117,119 @@ def differences(
 def told(findings: list[Finding]) -> Iterator[str]:
     """The findings as a table, those of one kind in many commands as one row; differences first."""
     rows: defaultdict[tuple[str, str, str], list[Finding]] = defaultdict(list)
-    for one in findings:
-        rows[one.kind, one.file, one.what].append(one)
+    for finding in findings:
+        rows[finding.kind, finding.file, finding.what].append(finding)
     order = {kind: place for place, kind in enumerate((DIFFERS, INTENDED, ADDED))}
     cells = [("kind", "file", "commands", "count", "what")]
-    for (kind, file, what), held in sorted(rows.items(), key=lambda row: (order[row[0][0]], row[0])):
-        commands = sorted({one.command for one in held})
+    for (kind, file, what), same in sorted(rows.items(), key=lambda row: (order[row[0][0]], row[0])):
+        commands = sorted({finding.command for finding in same})
         named = commands[0] if len(commands) == 1 else f"{len(commands)}: {commands[0]} .."
-        cells.append((kind, file, named, f"{sum(one.count for one in held):,}", what))
+        cells.append((kind, file, named, f"{sum(finding.count for finding in same):,}", what))
     wide = [max(len(row[column]) for row in cells) for column in range(4)]
     for row in cells:
         yield "  ".join([*(cell.ljust(width) for cell, width in zip(row[:4], wide, strict=True)), row[4]])
 
 
-def _of_command(
-    name: str, before: Path, after: Path, intended: dict[tuple[str, str], Intended]
-) -> Iterator[Finding]:
+def _of_command(name: str, before: Path, after: Path, intended: Intentions) -> Iterator[Finding]:
     codes = [json.loads((place / "ended.json").read_text())["code"] for place in (before, after)]
     if codes[0] != codes[1]:
-        allowed = intended.get((name, ""))
+        allowed = _allowed(name, "", intended)
         kind, why = (DIFFERS, "") if allowed is None else (INTENDED, f": {allowed.reason}")
         yield Finding(kind, name, "", f"ended with {codes[1]}, before with {codes[0]}{why}")
         return
     own, other = _files(before), _files(after)
+    ids = [{path.relative_to(place).as_posix() for paths in files.values() for path in paths}
+           for place, files in ((before, own), (after, other))]  # fmt: skip
+    shared = {_named(Path(path)) for path in ids[0]} & {_named(Path(path)) for path in ids[1]}
+    gone, new = (
+        {path for path in some if _named(Path(path)) in shared} for some in (ids[0] - ids[1], ids[1] - ids[0])
+    )
+    if gone or new:
+        example = min(gone or new)
+        found = [(DIFFERS, f"files of another id, as {example}", max(len(gone), len(new)))]
+        yield from _judged(name, IDS, found, intended)
     for file in sorted(own.keys() | other.keys()):
-        allowed = intended.get((name, file))
-        if file not in other and allowed and allowed.most is None:
-            yield Finding(INTENDED, name, file, f"the whole file: {allowed.reason}")
-        elif file not in own or file not in other:
-            yield Finding(DIFFERS if file in own else ADDED, name, file, "the whole file")
-        elif file.endswith(".parquet"):
-            for kind, what, count in _of_tables(_table(own[file]), _table(other[file])):
-                yield Finding(kind, name, file, what, count)
-        elif allowed and allowed.most is not None:
-            count = _rows_that_differ(own[file][0], other[file][0])
-            if count:
-                kind = INTENDED if count <= allowed.most else DIFFERS
-                yield Finding(kind, name, file, f"rows (at most {allowed.most:,}): {allowed.reason}", count)
+        if file not in own or file not in other:
+            found = [(DIFFERS if file in own else ADDED, "the whole file", 1)]
         else:
-            for kind, what, count in _of_labels(own[file][0], other[file][0]):
-                yield Finding(kind, name, file, what, count)
+            found = list(_of_files(own[file], other[file]))
+        yield from _judged(name, file, found, intended)
+
+
+def _allowed(name: str, file: str, intended: Intentions) -> Intended | None:
+    return next(
+        (
+            allowed
+            for (command, of), allowed in intended.items()
+            if fnmatch(name, command) and fnmatch(file, of)
+        ),
+        None,
+    )
+
+
+def _judged(
+    name: str, file: str, found: list[tuple[str, str, int]], intended: Intentions
+) -> Iterator[Finding]:
+    """The findings of a file, those that differ as one where it differs by intention."""
+    allowed = _allowed(name, file, intended)
+    wrong = [(what, count) for kind, what, count in found if kind == DIFFERS]
+    if allowed and wrong and allowed.most is None and wrong[0][0] == "the whole file":
+        yield Finding(INTENDED, name, file, f"the whole file: {allowed.reason}")
+    elif allowed and wrong and allowed.most is not None:
+        count = sum(count for _, count in wrong)
+        kind = INTENDED if count <= allowed.most else DIFFERS
+        yield Finding(kind, name, file, f"rows (at most {allowed.most:,}): {allowed.reason}", count)
+    else:
+        for what, count in wrong:
+            yield Finding(DIFFERS, name, file, what, count)
+    for kind, what, count in found:
+        if kind != DIFFERS:
+            yield Finding(kind, name, file, what, count)
 
 
 def _files(folder: Path) -> dict[str, list[Path]]:
     """What a command wrote that is compared, by names without hashes; the parts of a table together."""
-    tables = [folder / name for name in _TABLES if (folder / name).exists()]
-    written = [path for name in _FOLDERS for path in sorted(folder.glob(f"{name}/**/*")) if path.is_file()]
-    alone = [folder / "labels"] if (folder / "labels").is_file() else []
     found: defaultdict[str, list[Path]] = defaultdict(list)
-    for path in [*tables, *written, *alone]:
-        found[_named(path.relative_to(folder))].append(path)
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name not in _UNREAD:
+            found[_named(path.relative_to(folder))].append(path)
     return found
 
 
 def _named(path: Path) -> str:
-    """A path without the hashes of content and rules in the name of its file."""
-    stem, dot, rest = path.name.partition(".")
-    parts = stem.split("-")
-    kept = [part for part in parts if len(part) not in (8, 16) or not _HASH.issuperset(part)]
-    return path.with_name("-".join(kept) + dot + rest).as_posix()
+    """A path without the hashes of content and rules in its parts."""
+    return "/".join(map(_without_hashes, path.parts))
+
+
+def _without_hashes(name: str) -> str:
+    stem, dot, rest = name.partition(".")
+    kept = [part for part in stem.split("-") if len(part) not in (8, 16, 32) or not _HASH.issuperset(part)]
+    return "-".join(kept) + dot + rest
+
+
+def _of_files(before: list[Path], after: list[Path]) -> Iterator[tuple[str, str, int]]:
+    """What differs between the files of one name: parts of a table together, others one by one."""
+    if before[0].suffix == ".parquet":
+        yield from _of_tables(_table(before), _table(after))
+        return
+    if len(before) != len(after):
+        yield DIFFERS, f"there were {len(before)} files of the name, there are {len(after)}", 1
+    for own, other in zip(before, after, strict=False):
+        if own.read_bytes() == other.read_bytes() or own.suffix in _IMAGES:
+            continue
+        if own.suffix == ".safetensors":
+            yield from _of_tensors(own, other)
+        elif own.suffix in (".html", ".svg"):
+            yield from _of_pages(*(Page(path.read_text(encoding="utf-8")) for path in (own, other)))
+        elif own.suffix in (".json", ".sarif") and (parsed := _parsed(own, other)):
+            keyed = not fnmatch(own.name, _UNKEYED)
+            yield from _of_json(*parsed, _VOLATILE if keyed else _VOLATILE | {"key"})
+        else:
+            yield from _of_labels(own, other)
 
 
 def _table(parts: list[Path]) -> pl.DataFrame:
-    """A table without what names a state of the code."""
-    if parts[0].name != "scores.parquet":
-        frame = scan_files(parts).collect()
-    else:
-        # What an earlier version did not write, and nothing that it wrote says.
-        held, frame = pl.read_parquet_schema(parts[0]).keys(), read_scores(parts[0])
-        frame = frame.select(s.name for s in frame if s.name in held or s.null_count() < len(s))
-    return frame.drop(name for name in _STATES if name in frame.columns)
+    return pl.concat([pl.read_parquet(part, hive_partitioning=False) for part in parts], how="diagonal")
 
 
 def _of_tables(before: pl.DataFrame, after: pl.DataFrame) -> Iterator[tuple[str, str, int]]:
@@ -190,6 +249,7 @@ def _of_tables(before: pl.DataFrame, after: pl.DataFrame) -> Iterator[tuple[str,
     own, new = before.select(common), after.select(common)
     values = cs.expand_selector(own, cs.float())
     values = (*values, *(name for name in _FOUND if name in common and "metric" in common))
+    values = (*values, *(name for name in _STATES if name in common))
     keyed = [_keyed(frame, [name for name in common if name not in values], values) for frame in (own, new)]
     joined = keyed[0].join(keyed[1], on=("_key", "_number"), how="full", suffix=" now")
     gone = joined.filter(pl.col("_key now").is_null())
@@ -228,55 +288,109 @@ def _kind(key: str) -> str:
     row: dict[str, Any] = json.loads(key)
     if "metric" not in row:
         return ""
-    about = " and ".join(one["name"] for one in row.get("dimensions") or ())
+    about = " and ".join(dimension["name"] for dimension in row.get("dimensions") or ())
     said = [f"{name} {row[name]}" for name in _KINDS if row.get(name)]
     return ", ".join([*said, f"by {about}"] if about else said)
 
 
 def _same(name: str, kind: pl.DataType) -> pl.Expr:
-    one, other = pl.col(name), pl.col(f"{name} now")
-    equal = one.eq_missing(other)
+    own, other = pl.col(name), pl.col(f"{name} now")
+    equal = own.eq_missing(other)
     if not kind.is_float():
         return equal
-    return equal | ((one - other).abs() <= CLOSE + CLOSE * other.abs()).fill_null(value=False)
+    return equal | ((own - other).abs() <= CLOSE + CLOSE * other.abs()).fill_null(value=False)
 
 
 def _rows(path: Path) -> list[dict[str, Any]] | None:
     """The rows of a file of labels; None where a line is no row."""
-    text = path.read_text(encoding="utf-8")
     try:
-        rows = [json.loads(line) for line in text.splitlines()]
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except ValueError:
         return None
     return rows if all(isinstance(row, dict) for row in rows) else None
 
 
 def _of_labels(before: Path, after: Path) -> Iterator[tuple[str, str, int]]:
-    """Columns that only one of two files of labels has, and rows that differ in the others."""
+    """Columns that only one of two files of labels has, and rows that differ in the others; else lines."""
     own, other = _rows(before), _rows(after)
     if own is None or other is None:
-        texts = [path.read_text(encoding="utf-8").splitlines() for path in (before, after)]
-    else:
-        columns, now = ({name: None for row in rows for name in row} for rows in (own, other))
-        for kind, names in ((DIFFERS, columns.keys() - now.keys()), (ADDED, now.keys() - columns.keys())):
-            for name in sorted(names):
-                yield kind, f"column {name}", len(other)
-        common = [name for name in columns if name in now and name not in _VERSIONED]
-        texts = [
-            [json.dumps({name: row.get(name) for name in common}) for row in rows] for rows in (own, other)
-        ]
-    lost, more = Counter(texts[0]) - Counter(texts[1]), Counter(texts[1]) - Counter(texts[0])
-    for what, rows in (("no longer there", lost), ("new", more)):
-        if rows:
-            yield DIFFERS, f"rows that are {what}, as {next(iter(rows))[:160]}", rows.total()
-    if not lost and not more and texts[0] != texts[1]:
-        yield DIFFERS, "the order of the rows", len(texts[0])
+        texts = [path.read_text(encoding="utf-8", errors="replace") for path in (before, after)]
+        yield from _of_lines("lines", *map(mask_lines, texts))
+        return
+    columns, now = ({name: None for row in rows for name in row} for rows in (own, other))
+    for kind, names in ((DIFFERS, columns.keys() - now.keys()), (ADDED, now.keys() - columns.keys())):
+        for name in sorted(names):
+            yield kind, f"column {name}", len(other)
+    common = [name for name in columns if name in now]
+    texts = [_dumped(rows, [name for name in common if name != _VERSIONED]) for rows in (own, other)]
+    found = list(_of_lines("rows", *texts))
+    yield from found
+    if not found and _VERSIONED in common and _dumped(own, [_VERSIONED]) != _dumped(other, [_VERSIONED]):
+        yield DIFFERS, f"values of {_VERSIONED}", len(other)
 
 
-def _rows_that_differ(before: Path, after: Path) -> int:
-    """Count the rows of labels that only one of two files has."""
-    own, other = (
-        Counter(tuple(row.get(name) for name in _PLACE) for row in _rows(path) or ())
-        for path in (before, after)
+def _dumped(rows: list[dict[str, Any]], names: list[str]) -> list[str]:
+    return [json.dumps({name: row.get(name) for name in names}) for row in rows]
+
+
+def _of_lines(noun: str, before: list[str], after: list[str]) -> Iterator[tuple[str, str, int]]:
+    lost, more = Counter(before) - Counter(after), Counter(after) - Counter(before)
+    for what, lines in (("no longer there", lost), ("new", more)):
+        if lines:
+            yield DIFFERS, f"{noun} that are {what}, as {next(iter(lines))[:160]}", lines.total()
+    if not lost and not more and before != after:
+        yield DIFFERS, f"the order of the {noun}", len(before)
+
+
+def _of_pages(before: Page, after: Page) -> Iterator[tuple[str, str, int]]:
+    """The visible texts of two pages, and the data that they embed."""
+    texts = [[line for text in page.texts for line in mask_lines(text)] for page in (before, after)]
+    yield from _of_lines("texts", *texts)
+    yield from _of_json(before.data, after.data, frozenset())
+
+
+def _parsed(before: Path, after: Path) -> tuple[Any, Any] | None:
+    try:
+        return json.loads(before.read_text(encoding="utf-8")), json.loads(after.read_text(encoding="utf-8"))
+    except ValueError:
+        return None
+
+
+def _of_json(before: Any, after: Any, drop: frozenset[str]) -> Iterator[tuple[str, str, int]]:
+    """Values of one place that differ, and places that only one of two has."""
+    own, other = (dict(flatten_json(value, drop)) for value in (before, after))
+    changed = [
+        path for path, value in own.items() if path in other and not _is_same_value(value, other[path])
+    ]
+    lost, more = (
+        [path for path in some if path not in others] for some, others in ((own, other), (other, own))
     )
-    return ((own - other) + (other - own)).total()
+    if changed:
+        path = changed[0]
+        yield DIFFERS, f"values at {path}: {own[path]!s:.80} now {other[path]!s:.80}", len(changed)
+    if lost:
+        yield DIFFERS, f"values that are no longer there, as {lost[0]}", len(lost)
+    if more:
+        yield ADDED, f"values, as {more[0]}", len(more)
+
+
+def _is_same_value(before: Any, after: Any) -> bool:
+    if isinstance(before, float) and isinstance(after, float):
+        return before == after or isclose(before, after, rel_tol=CLOSE, abs_tol=CLOSE)
+    return type(before) is type(after) and before == after
+
+
+def _of_tensors(before: Path, after: Path) -> Iterator[tuple[str, str, int]]:
+    own, other = (load_file(path) for path in (before, after))
+    changed = [
+        name
+        for name, array in own.items()
+        if name not in other
+        or array.shape != other[name].shape
+        or array.dtype != other[name].dtype
+        or not ((array == other[name]) | (abs(array - other[name]) <= CLOSE + CLOSE * abs(other[name]))).all()
+    ]
+    if changed:
+        yield DIFFERS, f"tensors, as {changed[0]}", len(changed)
+    if more := other.keys() - own.keys():
+        yield ADDED, f"tensors, as {min(more)}", len(more)

@@ -6,15 +6,22 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
+from safetensors.numpy import save_file
 
 from sonde.results.scores import Score, scores_frame
-from tests.reference.compare import ADDED, DIFFERS, INTENDED, Finding, Intended, differences, told
+from tests.reference.compare import ADDED, DIFFERS, IDS, INTENDED, Finding, Intended, differences, told
 
 PLACE = "observations/lens=surprisal/model=m"
 NAMES = "python-1e3f44c5-{:016x}.parquet"
-ROWS = {"item_id": ["a", "a", "b"], "rank": [1, 2, 1], "nats": [0.5, 1.5, 2.5]}
+ROWS = {
+    "item_id": ["a", "a", "b"],
+    "rank": [1, 2, 1],
+    "nats": [0.5, 1.5, 2.5],
+    "fingerprint": ["a", "a", "b"],
+}
 
 
 def folder(place: Path, *parts: dict[str, Any], code: int = 0) -> Path:
@@ -22,7 +29,7 @@ def folder(place: Path, *parts: dict[str, Any], code: int = 0) -> Path:
     (command / PLACE).mkdir(parents=True)
     (command / "ended.json").write_text(json.dumps({"code": code}))
     for number, part in enumerate(parts):
-        pl.DataFrame(part).write_parquet(command / PLACE / NAMES.format(number + len(place.name)))
+        pl.DataFrame(part).write_parquet(command / PLACE / NAMES.format(number))
     return place
 
 
@@ -37,6 +44,16 @@ def found(before: Path, after: Path) -> list[tuple[str, str, int]]:
     return [(one.kind, " ".join(one.what.split()[:3]), one.count) for one in differences(before, after, {})]
 
 
+def written(place: Path, **files: str | bytes) -> Path:
+    """A command that wrote files, whose names have ``_`` for the dot."""
+    (place / "command").mkdir(parents=True)
+    (place / "command" / "ended.json").write_text('{"code": 0}')
+    for name, content in files.items():
+        data = content.encode() if isinstance(content, str) else content
+        (place / "command" / name.replace("_", ".")).write_bytes(data)
+    return place
+
+
 def with_rows(**changed: list[Any]) -> dict[str, list[Any]]:
     return {**ROWS, **changed}
 
@@ -44,7 +61,18 @@ def with_rows(**changed: list[Any]) -> dict[str, list[Any]]:
 def test_parts_are_joined_and_rows_found_by_their_key(tmp_path: Path) -> None:
     frame = pl.DataFrame(ROWS)
     before = folder(tmp_path / "before", frame[:1].to_dict(), frame[1:].to_dict())
-    assert found(before, folder(tmp_path / "one", frame[::-1].to_dict())) == []
+    other = folder(tmp_path / "other", frame[2:].to_dict(), frame[1::-1].to_dict())
+    assert found(before, other) == []
+
+
+def test_names_with_other_ids(tmp_path: Path) -> None:
+    before, after = (folder(tmp_path / name, ROWS) for name in ("before", "after"))
+    (part,) = (after / "run-surprisal" / PLACE).iterdir()
+    part.rename(part.with_name(NAMES.format(7)))
+    (one,) = differences(before, after, {})
+    assert (one.kind, one.file, one.count) == (DIFFERS, IDS, 1) and NAMES.format(0) in one.what
+    (one,) = differences(before, after, {("run-*", IDS): Intended("a version was raised", 1)})
+    assert (one.kind, one.count) == (INTENDED, 1)
 
 
 @pytest.mark.parametrize(
@@ -55,10 +83,13 @@ def test_parts_are_joined_and_rows_found_by_their_key(tmp_path: Path) -> None:
         (with_rows(nats=[0.5, None, 2.5]), [(DIFFERS, "values of nats:", 1)]),
         (with_rows(sink=[1, 2, 3]), [(ADDED, "column sink", 3)]),
         (with_rows(rank=[1, 3, 1]), [(DIFFERS, "rows that are", 1), (ADDED, "rows", 1)]),
-        ({name: ROWS[name] for name in ("item_id", "nats")}, [(DIFFERS, "column rank", 3)]),
+        ({name: ROWS[name] for name in ("item_id", "nats", "fingerprint")}, [(DIFFERS, "column rank", 3)]),
         ({name: values + values[-1:] for name, values in ROWS.items()}, [(DIFFERS, "rows of a", 1)]),
         ({name: values[:2] for name, values in ROWS.items()}, [(DIFFERS, "rows that are", 1)]),
+        (with_rows(item_id=["a", "a", "c"]), [(DIFFERS, "rows that are", 1), (ADDED, "rows", 1)]),
         (with_rows(rank=["1", "2", "1"]), [(DIFFERS, "column rank was", 3)]),
+        (with_rows(nats=[0.5, 1.500001, 2.5]), [(DIFFERS, "values of nats:", 1)]),
+        (with_rows(fingerprint=["a", "a", "c"]), [(DIFFERS, "values of fingerprint:", 1)]),
     ],
 )
 def test_a_table(tmp_path: Path, after: dict[str, list[Any]], expected: list[tuple[str, str, int]]) -> None:
@@ -110,6 +141,90 @@ def test_labels(tmp_path: Path) -> None:
     for most, kind in ((2, INTENDED), (1, DIFFERS)):
         (one,) = differences(before, other, {("label", "labels"): Intended("the reason", most)})
         assert (one.kind, one.count) == (kind, 2) and "the reason" in one.what
+
+
+LINES = (DIFFERS, "lines that are", 1)
+TEXTS = (DIFFERS, "texts that are", 1)
+PAGE = """<h1>Report</h1><p>{0} of 3 tasks</p><style>p {{ width: {1}px }}</style><script>let a = {1}</script>
+<script type="application/json" id="specs">{{"values": [{2}]}}</script><table><td>{3}</td></table>"""
+JSON = '{{"timing": {{"score": {0}}}, "fingerprint": "{1}", "values": [1, {2}], "why": {3}}}'
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "expected"),
+    [
+        ("told_txt", "report: r\ndone in 3 s\n", "report: r\ndone in 5.2 s\n", []),
+        ("told_txt", "x: begins\nreport: r\n", "report: r\nx: 1/2 after 3 s\n", []),
+        ("told_txt", "2 tasks\n", "3 tasks\n", [LINES, LINES]),
+        ("told_txt", "2 tasks\n", "2 tasks\nand more\n", [LINES]),
+        ("told_txt", "a\nb\n", "b\na\n", [(DIFFERS, "the order of", 2)]),
+        ("warned_txt", "sonde: no such task\n", "sonde: unknown task\n", [LINES, LINES]),
+        ("card_md", "| 0.51 |\n", "| 0.52 |\n", [LINES, LINES]),
+        ("numbers_csv", "a,b\n1,2\n", "a,c\n1,2\n", [LINES, LINES]),
+        (
+            "report_html",
+            PAGE.format(1, 2, 3, 4),
+            PAGE.format(1, 9, 3.0, 4),
+            [(DIFFERS, "values at specs.values[0]:", 1)],
+        ),
+        ("report_html", PAGE.format(1, 2, 0.3, 4), PAGE.format(1, 9, 0.3 + 1e-9, 4), []),
+        ("report_html", PAGE.format(1, 2, 3, 4), PAGE.format(2, 2, 3, 4), [TEXTS, TEXTS]),
+        ("report_html", PAGE.format(1, 2, 3, 4), PAGE.format(1, 2, 3, 5), [TEXTS, TEXTS]),
+        (
+            "report_html",
+            PAGE.format(1, 2, 0.3, 4),
+            PAGE.format(1, 2, 0.4, 4),
+            [(DIFFERS, "values at specs.values[0]:", 1)],
+        ),
+        ("run_json", JSON.format(1, "a", 2, "null"), JSON.format(3, "a", 2, "null"), []),
+        (
+            "run_json",
+            JSON.format(1, "a", 2, "null"),
+            JSON.format(1, "b", 2, "null"),
+            [(DIFFERS, "values at fingerprint:", 1)],
+        ),
+        (
+            "run_json",
+            JSON.format(1, "a", 0.2, "null"),
+            JSON.format(1, "a", 0.200001, "null"),
+            [(DIFFERS, "values at values[1]:", 1)],
+        ),
+        (
+            "run_json",
+            JSON.format(1, "a", 2, "null"),
+            JSON.format(1, "a", 2, '"x"'),
+            [(DIFFERS, "values at why:", 1)],
+        ),
+        (
+            "run_json",
+            JSON.format(1, "a", 2, "null"),
+            JSON.format(1, "a", 1, "true"),
+            [(DIFFERS, "values at values[1]:", 2)],
+        ),
+        ("run_json", '{"a": 1}', '{"a": 1, "b": 2}', [(ADDED, "values, as b", 1)]),
+        ("run_json", '{"a": 1, "b": 2}', '{"a": 1}', [(DIFFERS, "values that are", 1)]),
+    ],
+)
+def test_texts_pages_and_json(
+    tmp_path: Path, name: str, before: str, after: str, expected: list[tuple[str, str, int]]
+) -> None:
+    own, other = written(tmp_path / "before", **{name: before}), written(tmp_path / "after", **{name: after})
+    assert found(own, other) == expected
+
+
+def test_tensors_and_images(tmp_path: Path) -> None:
+    def write(place: str, **arrays: np.ndarray) -> Path:
+        folder = written(tmp_path / place, chart_png=place.encode())
+        save_file(arrays, folder / "command" / "states.safetensors")
+        return folder
+
+    states = np.ones((2, 3), np.float32)
+    before = write("before", layer=states)
+    assert found(before, write("close", layer=states + np.float32(1e-7))) == []
+    assert found(before, write("changed", layer=states + np.float32(1e-4))) == [
+        (DIFFERS, "tensors, as layer", 1)
+    ]
+    assert found(before, write("more", layer=states, second=states)) == [(ADDED, "tensors, as second", 1)]
 
 
 def test_the_table_is_a_row_for_what_many_commands_share() -> None:

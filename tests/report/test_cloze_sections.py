@@ -110,7 +110,7 @@ def write(folder: Path, queries: list[dict[str, Any]], answers: list[dict[str, A
     """Queries and what every model answers to them."""
     plain = {
         "template": "call", "mode": "full", "suffix": "(", "level": 1, "levels": 2, "language": "python",
-        "context": "", "frame": "", "candidates": [],
+        "context": "", "frame": "", "candidates": [], "paths": [],
     }  # fmt: skip
     names = ["query_id", "prefix", "answer", "calls", *plain]
     schema = {name: QUERY_SCHEMA[name] for name in names}

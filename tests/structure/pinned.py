@@ -174,7 +174,7 @@ def kinds(roots: Iterable[type] = IN_KEYS) -> Entries:
         fields: list[str] = []
         for place, field in enumerate(dataclasses.fields(kind), 1):
             object.__setattr__(full, field.name, place)
-            added = field.metadata.get("added")
+            added = field.metadata.get("omitted_at_default")
             object.__setattr__(early, field.name, field.default if added else place)
             fields.append(
                 f"{field.name}{'+' * bool(added)}{'' if field.metadata.get('in_keys', True) else '-'}"

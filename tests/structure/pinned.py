@@ -33,7 +33,6 @@ import typer
 from typer.testing import CliRunner
 
 import sonde
-from generators.experiment_schema import build_schema as experiment_schema
 from sonde.base.errors import SondeError
 from sonde.base.fingerprint import (
     derive_seed,
@@ -114,6 +113,7 @@ IN_KEYS = (Experiment, LensChoice, ModelSpec, Method, Control, Recipe, Tag, Give
 """The roots of what enters keys; the dataclasses that they hold are found from them."""
 
 ROOT = Path(sonde.__file__).parent
+_EXPERIMENT_SCHEMA = Path(__file__).parents[2] / "docs/experiment.schema.json"
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
 DATA = Path(__file__).with_name("pinned.json")
 PRINTED = Path(__file__).with_name("printed")
@@ -457,7 +457,7 @@ def _leaves(schema: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 def schemas() -> Entries:
     """Keys of experiment files and of cards."""
-    told = {"experiment": experiment_schema(), "card": card_schema()}
+    told = {"experiment": json.loads(_EXPERIMENT_SCHEMA.read_text(encoding="utf-8")), "card": card_schema()}
     return {f"{of} {path}": key for of, schema in told.items() for path, key in _leaves(schema)}
 
 

@@ -2,8 +2,8 @@
 
 Visible characters are those that are not whitespace. A piece (subword) belongs to the tokens that contain its
 visible characters: `` [`` belongs to ``[``, not to the token before the space, and ``):`` belongs to both of
-its tokens. All steps are vectorised binary searches over token boundaries. The invariants are checked for every
-alignment, so that no result rests on misplaced spans.
+its tokens. All steps are vectorised binary searches over token boundaries. The invariants are checked for
+every alignment, so that no result rests on misplaced spans.
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ def common_ancestors(
 ) -> Int[np.ndarray, " piece"]:
     """Find the lowest common ancestor of the nodes of tokens ``first .. last - 1``.
 
-    In pre-order, a node contains others if and only if it is not after their minimum and its subtree ends after
-    their maximum, so the search climbs from the minimum.
+    In pre-order, a node contains others if and only if it is not after their minimum and its subtree ends
+    after their maximum, so the search climbs from the minimum.
     """
     borders = np.stack([first, last], axis=1).reshape(-1)
     padded = np.append(nodes, 0)
@@ -287,7 +287,7 @@ def _rows(alignment: Alignment, tree: Tree, tokens: CodeTokens) -> pl.DataFrame:
 
 
 def _words(alignment: Alignment, tokens: CodeTokens) -> pl.Series:
-    """Return the text of each subword's code tokens, sliced once for all pieces of a long comment or string."""
+    """Return the text of each subword's code tokens, shared by all pieces of a long comment or string."""
     text = alignment.subwords.text
     starts, ends = tokens.start.tolist(), tokens.end.tolist()
     pairs = list(zip(alignment.first.tolist(), alignment.last.tolist(), strict=True))

@@ -1,8 +1,8 @@
 r"""Character spans of pieces that a server returns as text.
 
 Servers return a piece as its characters. A piece that ends inside a character is ``bytes:\xe2\x82`` from some
-servers and has U+FFFD in place of the bytes from others; a space may be the vocabulary's own character for it,
-or missing.
+servers and has U+FFFD in place of the bytes from others; a space may be the vocabulary's own character for
+it, or missing.
 """
 
 from __future__ import annotations

@@ -49,7 +49,8 @@ class Alignment:
         last: One past the last such token; ``last - first`` is 0 for layout, above 1 for merged pieces.
         node: Row of the lowest syntax node with all visible characters of the piece: the token's node, the
             lowest common ancestor of a merged piece, -1 for layout.
-        kind: Name of the token kind; ``"layout"`` for whitespace, ``"merged"`` for pieces over several tokens.
+        kind: Name of the token kind; ``"layout"`` for whitespace, ``"merged"`` for pieces over several
+            tokens.
         role: Role of the token; empty if it has none or the piece is merged.
         tag: ``parent -> node`` of the token; ``a -> b + c -> d`` for merged pieces; ``"layout"`` for
             whitespace.

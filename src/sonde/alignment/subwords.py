@@ -1,9 +1,9 @@
 """Tokenisation of a text into subwords with their characters and bytes.
 
-Byte-level vocabularies spell the bytes of every piece, so spans follow from the pieces. The tokenizer's offsets
-are not used then: they differ between versions inside multi-byte characters and around leading spaces.
-Otherwise (WordPiece, SentencePiece, a normaliser that changed the text) spans are the tokenizer's offsets into
-the original text, made monotonic.
+Byte-level vocabularies spell the bytes of every piece, so spans follow from the pieces. The tokenizer's
+offsets are not used then: they differ between versions inside multi-byte characters and around leading
+spaces. Otherwise (WordPiece, SentencePiece, a normaliser that changed the text) spans are the tokenizer's
+offsets into the original text, made monotonic.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def cut_pieces(
 ) -> list[Piece]:
     """Replace the pieces that cross a cut by pieces that end there.
 
-    A space before a cut belongs to the piece after it, as in the tokenizer's own pieces; other whitespace, such
-    as a line break, does not. A word is unchanged if the normaliser has changed its number of characters.
+    A space before a cut belongs to the piece after it, as in the tokenizer's own pieces; other whitespace,
+    such as a line break, does not. A word is unchanged if the normaliser has changed its number of characters.
 
     Args:
         codec: The tokenizer.
@@ -229,8 +229,8 @@ def _utf8(text: str) -> tuple[bytes, str]:
 class Stretches:
     """Segments of a text, which end where its pieces end and include the gaps before them.
 
-    The last segment includes the rest of the text, so that the segments add up to the text even if a tokenizer
-    omits or changes characters.
+    The last segment includes the rest of the text, so that the segments add up to the text even if a
+    tokenizer omits or changes characters.
 
     Attributes:
         characters: Number of characters of each segment.

@@ -79,7 +79,7 @@ def append_native_error(text: str) -> None:
 
 
 def forget_native_errors() -> None:
-    """Restore the log as it was before standard error was redirected to it, after a command that succeeded."""
+    """Remove what was written to the log since standard error was redirected, after a success."""
     if _native is None:
         return
     path, size = _native

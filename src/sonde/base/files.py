@@ -55,7 +55,7 @@ def home_folder() -> Path:
 
 
 def expand_home(path: str | Path) -> Path:
-    """Replace a leading ``~`` or ``~user`` by the home folder; a path of an unknown user is returned unchanged.
+    """Replace a leading ``~`` or ``~user`` by the home folder; paths of unknown users are returned unchanged.
 
     >>> expand_home("~nobody-of-this-name/code").name
     'code'

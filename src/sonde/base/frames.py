@@ -1,7 +1,8 @@
 """Memory-saving concatenation of many small tables.
 
 The strings of a table point into buffers that it shares with the tables it was made from: a table of a few
-rows can keep hundreds of kilobytes alive, and one of a hundred thousand small tables takes ten times its size.
+rows can keep hundreds of kilobytes alive, and one of a hundred thousand small tables takes ten times its
+size.
 """
 
 from __future__ import annotations

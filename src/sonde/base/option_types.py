@@ -1,4 +1,4 @@
-"""Types and bounds of options from their annotations: ``Annotated[float, Ge(0), Le(1)]``, `OneOf`, `TextForm`.
+"""Types and bounds of options in annotations: ``Annotated[float, Ge(0), Le(1)]``, `OneOf`, `TextForm`.
 
 Types are ``bool``, ``int``, ``float``, ``str``, literals, and tuples of them. Validation, help texts and JSON
 schemas all read them here.

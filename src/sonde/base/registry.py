@@ -176,7 +176,7 @@ class Registry(Generic[T]):
         return self._loaded[name]
 
     def check_recorded(self, name: str, where: Path) -> None:
-        """Refuse a name from the files of a run that is the path of unknown code, which loading would execute.
+        """Refuse a name in the files of a run that is the path of unknown code; loading would execute it.
 
         Args:
             name: Name or path in the run; a path is accepted if the user registered the same file.

@@ -34,10 +34,10 @@ class Executor(Protocol):
     """Protocol of a map of a function over jobs.
 
     Jobs and results are plain data, keys or texts, never tensors, and name no file of the local disk if they
-    may go to another machine. A job that writes tables has the folder of the run as its ``root`` and writes them
-    there under its key, so that a restarted job repeats no finished work; an executor may restart a job after
-    its process died. Errors of sonde are raised unchanged. A map that ends early, by an error or by its caller,
-    starts no further job.
+    may go to another machine. A job that writes tables has the folder of the run as its ``root`` and writes
+    them there under its key, so that a restarted job repeats no finished work; an executor may restart a job
+    after its process died. Errors of sonde are raised unchanged. A map that ends early, by an error or by its
+    caller, starts no further job.
     """
 
     def map(
@@ -45,8 +45,8 @@ class Executor(Protocol):
     ) -> Iterator[tuple[Job, Result]]:
         """Yield each job with its result, in order of completion.
 
-        Jobs are consumed lazily: at most `JOBS_PER_WORKER` per worker are in memory at a time, including those
-        whose results have not been consumed yet.
+        Jobs are consumed lazily: at most `JOBS_PER_WORKER` per worker are in memory at a time, including
+        those whose results have not been consumed yet.
 
         Args:
             function: A top-level function, importable in another process.
@@ -96,7 +96,7 @@ EXECUTORS: Registry[Executor] = Registry("sonde.executors", "executor", "executo
 
 
 def kept_processes(name: str, workers: int) -> AbstractContextManager[None]:
-    """Keep the processes of an executor between maps, see `PersistentExecutor`; a no-op for other executors."""
+    """Keep the processes of an executor between maps, see `PersistentExecutor`; others ignore it."""
     executor = EXECUTORS.load(name)
     return executor.kept_processes(workers) if isinstance(executor, KeepsProcesses) else nullcontext()
 

@@ -300,8 +300,8 @@ def accelerator_share(ray: Any, jobs: Sequence[Any], workers: int) -> float:
 def share_of(accelerators: int, workers: int) -> float:
     """Compute the share of an accelerator per worker; workers share one if there are too few.
 
-    >>> [compute_accelerator_share(accelerators, workers) for accelerators, workers in ((4, 2), (4, 8), (1, 3))]
-    [1.0, 0.5, 0.3333]
+    >>> compute_accelerator_share(4, 2), compute_accelerator_share(4, 8), compute_accelerator_share(1, 3)
+    (1.0, 0.5, 0.3333)
 
     Raises:
         UsageError: There is no accelerator.

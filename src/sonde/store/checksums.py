@@ -207,7 +207,7 @@ def verify(root: Path) -> Verified:
 
 
 def signed_files(root: Path) -> dict[str, tuple[Path, str]]:
-    """List files with a receipt by relative path, each with the folder of its receipts and its path in that."""
+    """List files with a receipt by relative path, with the folder of its receipts and its path in that."""
     return {
         (folder / relative).relative_to(root).as_posix(): (folder, relative)
         for folder in (root, *(inner.parent for inner in sorted(root.glob(f"*/{FOLDER}"))))

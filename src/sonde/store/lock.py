@@ -27,7 +27,7 @@ def held(folder: Path) -> Generator[None]:
     The system frees the lock of a process that has died.
 
     Raises:
-        UsageError: Another process holds the lock (the message names it), or the folder's name is not Unicode.
+        UsageError: Another process holds the lock (the message names it), or the name is not Unicode.
         StoreError: The folder is not writable.
     """
     import fcntl

@@ -35,8 +35,8 @@ def read_manifest(system: Any, root: str, sizes: dict[str, int]) -> dict[str, st
         sizes: Sizes in bytes of all objects in the folder, by relative path.
 
     Returns:
-        Hashes of contents by relative path, empty for receipts and files that have one; None if nothing in the
-        folder was written by sonde.
+        Hashes of contents by relative path, empty for receipts and files that have one; None if nothing in
+        the folder was written by sonde.
 
     Raises:
         StoreError: The manifest is damaged.

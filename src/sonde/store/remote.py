@@ -38,7 +38,7 @@ from sonde.store.checksums import FOLDER, file_of, receipt_from, signed_files, u
 from sonde.store.run_folder import slug
 
 _FLAT = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "az", "memory"})
-"""Protocols of stores without folders and with atomic writes; creating a folder there would create a bucket."""
+"""Protocols of stores with atomic writes and no folders; creating a folder there would create a bucket."""
 
 
 _SHOWN = 3
@@ -105,7 +105,7 @@ class Remote:
         """Download what the local copy lacks.
 
         Args:
-            for_writing: Whether to keep intact local files that differ, to be sent; else the copy becomes a
+            writable: Whether to keep intact local files that differ, to be sent; else the copy becomes a
                 mirror of the remote folder.
             has_lease: Whether this process holds the lease.
             may_create: Whether the remote folder may be empty.
@@ -180,7 +180,7 @@ class Remote:
         return len(new)
 
     def remove_stale(self, check: Callable[[], None]) -> None:
-        """Remove remote files that the manifest lists and the copy no longer has, each receipt before its file."""
+        """Remove remote files that the manifest lists and the copy lacks, each receipt before its file."""
         files = dict(self._files or {})
         stale = [name for name in files if not (self.local / name).exists()]
         if not stale or not (self.local / FOLDER).is_dir():
@@ -223,7 +223,7 @@ class Remote:
         ]
 
     def _is_overhead(self, name: str) -> bool:
-        """Return whether an object is left from a process of sonde that was killed before it sent anything."""
+        """Return whether an object is left from a process of sonde that was killed before it sent files."""
         is_lease = name == lock.LEASE and lock.is_lease(self.system, f"{self.root}/{name}")
         return is_lease or name == manifest.UNFINISHED
 
@@ -239,7 +239,7 @@ class Remote:
         return {name: int(about.get("size") or 0) for name, about in held.items()}
 
     def _look(self, *, writes: bool = False) -> None:
-        """List the remote objects and read the manifest; for writing, a damaged manifest is rebuilt."""
+        """List the remote objects and read the manifest; if `writable`, a damaged manifest is rebuilt."""
         sizes = self._found()
         self._is_listed = True
         try:
@@ -299,7 +299,7 @@ class Remote:
                 yield file, receipt.content if receipt else ""
 
     def _unchanged(self, name: str, before: Mapping[str, Same]) -> Same | None:
-        """Return the sync record of an object if neither it nor its local file has changed since, else None."""
+        """Return the sync record of an object if it and its local file have not changed, else None."""
         one = before.get(name)
         if one is None or one.there != self._objects[name]:
             return None
@@ -434,15 +434,15 @@ def in_step(
 ) -> Generator[Path]:
     """Synchronise a folder with this context: a local path as it is, an address by its local copy.
 
-    The remote folder is downloaded first. Finished files are sent during the context and at its end, also after
-    an error, under a lease that excludes other writers. Objects that sonde has not written are never changed;
-    files that the context removes are removed remotely if it succeeds.
+    The remote folder is downloaded first. Finished files are sent during the context and at its end, also
+    after an error, under a lease that excludes other writers. Objects that sonde has not written are never
+    changed; files that the context removes are removed remotely if it succeeds.
 
     Args:
         location: A path or an address.
         note: Called with messages for the user.
-        outputs: For contexts that only read the run: patterns of the files that they add. Only these are sent,
-            and only on success.
+        outputs: For contexts that only read the run: patterns of the files that they add. Only these are
+            sent, and only on success.
         may_create: Whether the remote folder may be empty; by default if `outputs` is None.
 
     Yields:

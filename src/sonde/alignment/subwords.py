@@ -36,7 +36,7 @@ def cut_pieces(
     """Replace the pieces that cross a cut by pieces that end there.
 
     A space before a cut belongs to the piece after it, as in the tokenizer's own pieces; other whitespace,
-    such as a line break, does not. A word is unchanged if the normaliser has changed its number of characters.
+    such as a line break, does not. A word stays if the normaliser has changed its number of characters.
 
     Args:
         codec: The tokenizer.

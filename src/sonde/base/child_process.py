@@ -16,7 +16,7 @@ SAFE_PATH = "PYTHONSAFEPATH"
 
 
 class _Entered:
-    """Count of active `safe_path_environment` contexts in all threads, and the value to restore at the end."""
+    """Count of active `safe_path_environment` contexts in all threads, with the value to restore."""
 
     lock = Lock()
     number = 0

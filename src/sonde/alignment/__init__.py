@@ -1,4 +1,4 @@
-"""Alignment: characters, subwords, code tokens and syntax nodes, many to many."""
+"""Many-to-many alignment of subwords with characters, code tokens and syntax nodes."""
 
 from sonde.alignment.align import VERSION, align, align_table
 from sonde.alignment.spans import Alignment, Coverage, Subwords

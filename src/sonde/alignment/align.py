@@ -1,9 +1,9 @@
-"""Joining subwords with code tokens and syntax nodes by the characters that are not blank.
+"""Alignment of subwords with code tokens and syntax nodes by their visible characters.
 
-A piece belongs to the tokens that its non-blank characters lie in: `` [`` belongs to ``[``, not to what
-stands before the space, and ``):`` belongs to both of its tokens and is never silently given to the first.
-Everything is sorted searches over token borders; no loop runs over nodes. The invariants of an alignment are
-checked every time: a figure on misplaced spans must not exist.
+Visible characters are those that are not whitespace. A piece (subword) belongs to the tokens that contain its
+visible characters: `` [`` belongs to ``[``, not to the token before the space, and ``):`` belongs to both of
+its tokens. All steps are vectorised binary searches over token boundaries. The invariants are checked for
+every alignment, so that no result rests on misplaced spans.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sonde.languages import LANGUAGES, TOKEN_KINDS, CodeTokens, Tree
 from sonde.languages.engine.text import blank
 
 VERSION = 1
-"""Changes with every change of an alignment's result, so that stored observations are computed again."""
+"""Version of the results; raise it with every change, so that stored observations are recomputed."""
 
 
 _LAYOUT = "layout"
@@ -39,13 +39,13 @@ _SHOWN = 3
 
 
 def align(subwords: Subwords, tree: Tree, tokens: CodeTokens, *, item: str = "") -> Alignment:
-    """Join the subwords of a text with its code tokens and nodes.
+    """Align the subwords of a text with its code tokens and syntax nodes.
 
     Args:
-        subwords: What a tokenizer made of the text.
-        tree: The syntax tree of the same text.
-        tokens: Its code tokens.
-        item: What to call the text if an invariant fails.
+        subwords: Subwords of the text.
+        tree: Syntax tree of the same text.
+        tokens: Code tokens of the same text.
+        item: Name of the text in error messages.
 
     Raises:
         CaptureError: The spans do not describe the text.
@@ -98,11 +98,11 @@ def align(subwords: Subwords, tree: Tree, tokens: CodeTokens, *, item: str = "")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ink:
-    """Where the characters that are not blank lie in a text.
+    """Lookup of the nearest visible character for each position in a text.
 
     Attributes:
-        after: The first of them at or after each place; the text's length where none is.
-        before: One past the last of them before each place; 0 where none is.
+        after: First visible character at or after each position; the text's length if there is none.
+        before: One past the last visible character before each position; 0 if there is none.
     """
 
     after: Int[np.ndarray, " character_and_end"]
@@ -110,7 +110,7 @@ class Ink:
 
     @classmethod
     def of(cls, visible: Bool[np.ndarray, " character"]) -> Ink:
-        """From whether each character is not blank."""
+        """Build the lookup from a mask of visible characters."""
         size = len(visible)
         places = np.arange(1, size + 1)
         after, before = np.full(size + 1, size), np.zeros(size + 1, np.int64)
@@ -121,19 +121,19 @@ class Ink:
     def of_spans(
         self, start: Int[np.ndarray, " span"], end: Int[np.ndarray, " span"]
     ) -> tuple[Int[np.ndarray, " span"], Int[np.ndarray, " span"]]:
-        """Spans without the blanks at their ends; a span of blanks gets an end before its start."""
+        """Strip whitespace from both ends of spans; a span of whitespace gets an end before its start."""
         return self.after[start], np.where(end > start, self.before[end], 0)
 
 
 def inked(
     start: Int[np.ndarray, " span"], end: Int[np.ndarray, " span"], visible: Bool[np.ndarray, " character"]
 ) -> tuple[Int[np.ndarray, " span"], Int[np.ndarray, " span"]]:
-    """Spans without the blanks at their ends, see `Ink.of_spans`."""
+    """Strip whitespace from both ends of spans, see `VisibleCharacters.trim_spans`."""
     return Ink.of(visible).of_spans(start, end)
 
 
 def token_tags(tree: Tree, nodes: Int[np.ndarray, " token"]) -> list[str]:
-    """``parent -> node`` of each token's node; the root stands alone."""
+    """Build the tag ``parent -> node`` of each token's node; the root has no parent."""
     above = tree.parent[nodes]
     codes = (np.where(above >= 0, tree.kind[above] + 1, 0) * len(tree.kinds) + tree.kind[nodes]).tolist()
     names = {code: _tag(tree.kinds, code) for code in set(codes)}
@@ -146,9 +146,9 @@ def _tag(kinds: tuple[str, ...], code: int) -> str:
 
 
 def joined(tags: list[str]) -> str:
-    """The tag of a piece over several tokens; at most three are spelled out.
+    """Join the tags of a piece over several tokens; at most three are shown.
 
-    >>> joined(["parameters -> )", "function_definition -> :"])
+    >>> join_tags(["parameters -> )", "function_definition -> :"])
     'parameters -> ) + function_definition -> :'
     """
     shown = " + ".join(tags[:_SHOWN])
@@ -161,10 +161,10 @@ def common_ancestors(
     first: Int[np.ndarray, " piece"],
     last: Int[np.ndarray, " piece"],
 ) -> Int[np.ndarray, " piece"]:
-    """Lowest node over the nodes of tokens ``first .. last - 1``.
+    """Find the lowest common ancestor of the nodes of tokens ``first .. last - 1``.
 
-    In pre-order a node holds several others exactly if it is not after the least of them and its subtree ends
-    after the greatest, so the least climbs until it does.
+    In pre-order, a node contains others if and only if it is not after their minimum and its subtree ends
+    after their maximum, so the search climbs from the minimum.
     """
     borders = np.stack([first, last], axis=1).reshape(-1)
     padded = np.append(nodes, 0)
@@ -179,7 +179,7 @@ def common_ancestors(
 def _whole(
     tokens: CodeTokens, ink: Ink, left: Int[np.ndarray, " written"], right: Int[np.ndarray, " written"]
 ) -> int:
-    """Code tokens whose ink begins where that of a piece begins, and ends where that of one ends."""
+    """Count code tokens whose visible characters start and end at piece boundaries."""
     begins, ends = np.zeros((2, len(ink.after)), np.bool_)
     begins[left] = ends[right] = True
     first, beyond = ink.of_spans(tokens.start, tokens.end)
@@ -187,7 +187,7 @@ def _whole(
 
 
 def covered(subwords: Subwords) -> int:
-    """Characters that some piece covers; spans are in order."""
+    """Count the characters that at least one piece covers; spans are in order."""
     start, end = subwords.start, subwords.end
     if not len(end):
         return 0
@@ -197,13 +197,13 @@ def covered(subwords: Subwords) -> int:
 
 
 def check(alignment: Alignment, item: str = "") -> None:
-    """Hold an alignment to its invariants.
+    """Check the invariants of an alignment.
 
-    Every subword has a span inside the text; starts and ends never go back; its code tokens are in order;
-    the pieces of a lossless tokenizer cover every character and spell its bytes.
+    Every subword has a span inside the text; starts, ends and code tokens are in order; the pieces of a
+    lossless tokenizer cover every character and add up to its bytes.
 
     Raises:
-        CaptureError: One of them fails; names the item and the invariant.
+        CaptureError: An invariant fails; the message names it and the item.
     """
     for broken in _broken(alignment):
         where = f"item {item}" if item else f"text {alignment.subwords.text[:40]!r}"
@@ -239,19 +239,19 @@ def _broken(alignment: Alignment) -> Iterator[str]:
 
 
 def align_table(tokenizer: Any, text: str, language: str, *, merged: bool = False) -> pl.DataFrame:
-    """Align a text and lay it out as a table.
+    """Align a text and return a table with a row per subword.
 
     Args:
         tokenizer: A fast transformers tokenizer.
         text: The text.
         language: Public name of its language.
-        merged: Join consecutive subwords of one syntax leaf into a row, as CODETOKENIZERS' ``merged_ast``
-            does; a piece over several leaves stays a row of its own.
+        merge_leaves: Whether to merge consecutive subwords of one syntax leaf into a row, as CODETOKENIZERS'
+            ``merged_ast`` does; a piece over several leaves stays a row of its own.
 
     Returns:
         ``subword, id, bytes, start, end, token, node, parent, tag, kind, role``; ``start`` and ``end`` are
-        characters, ``token`` is the text of the code tokens. Merged: ``subwords`` counts the pieces and
-        ``ids`` lists them in place of ``id``.
+        characters, ``token`` is the text of the code tokens. With `merge_leaves`, ``subwords`` counts the
+        pieces and ``ids`` lists them in place of ``id``.
 
     Raises:
         InputError: The tokenizer gives no offsets.
@@ -287,7 +287,7 @@ def _rows(alignment: Alignment, tree: Tree, tokens: CodeTokens) -> pl.DataFrame:
 
 
 def _words(alignment: Alignment, tokens: CodeTokens) -> pl.Series:
-    """The text of each subword's code tokens, held once for all the pieces of one long comment or string."""
+    """Return the text of each subword's code tokens, shared by all pieces of a long comment or string."""
     text = alignment.subwords.text
     starts, ends = tokens.start.tolist(), tokens.end.tolist()
     pairs = list(zip(alignment.first.tolist(), alignment.last.tolist(), strict=True))
@@ -297,7 +297,7 @@ def _words(alignment: Alignment, tokens: CodeTokens) -> pl.Series:
 
 
 def merge_groups(alignment: Alignment) -> Int[np.ndarray, " subword"]:
-    """A number for each run of subwords that lie in one and the same code token."""
+    """Number the runs of consecutive subwords in the same code token."""
     apart = (np.diff(alignment.first) != 0) | (np.diff(alignment.last) != 0)
     single = alignment.last - alignment.first == 1
     return np.cumsum(np.append(0, apart | ~single[1:])) if len(single) else np.zeros(0, np.int64)

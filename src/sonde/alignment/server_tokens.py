@@ -1,8 +1,8 @@
-r"""Pieces that a server names by their text alone, laid over the text that it was sent.
+r"""Character spans of pieces that a server returns as text.
 
-Servers write a piece as its characters. A piece that ends inside a character is written as
-``bytes:\xe2\x82`` by some and with U+FFFD in place of the bytes by others; some write a vocabulary's own
-sign for a blank, or leave it out.
+Servers return a piece as its characters. A piece that ends inside a character is ``bytes:\xe2\x82`` from some
+servers and has U+FFFD in place of the bytes from others; a space may be the vocabulary's own character for
+it, or missing.
 """
 
 from __future__ import annotations
@@ -29,23 +29,22 @@ _BYTE = re.compile(r"\\x([0-9A-Fa-f]{2})|<0x([0-9A-Fa-f]{2})>")
 
 
 UNFINISHED = "\ufffd"
-"""What many servers write in place of a part of a character."""
+"""Unicode character that many servers return in place of a partial character."""
 
 
 def place_pieces(
     text: str, pieces: Sequence[str], ids: Sequence[int] | None = None
 ) -> tuple[Subwords, Int[np.ndarray, " subword"]]:
-    """Lay pieces over the text that they spell.
+    """Locate pieces in the text that they spell.
 
     Args:
         text: The text.
-        pieces: What a server says that it read, in order: special tokens before the text and whatever it
-            wrote behind it are left out.
-        ids: Their vocabulary ids; None where the server names none, and each spelling gets a number of its
-            own.
+        pieces: Pieces that a server has read, in order; special tokens before the text and the continuation
+            after it are ignored.
+        ids: Their vocabulary ids; None if the server returns none, and a hash of each spelling is used.
 
     Returns:
-        The subwords of the text, and for each the place among `pieces`.
+        The subwords of the text, and for each its index in `pieces`.
 
     Raises:
         InputError: The pieces do not spell the text.
@@ -63,7 +62,7 @@ def place_pieces(
             found = _bytes_of(text, at, pieces[place : place + run], pieces[place + run : place + run + 1])
         if found is None:
             if not places:
-                # What stands before a text, such as a start token.
+                # A special token before the text.
                 place += 1
                 continue
             raise InputError(
@@ -108,7 +107,7 @@ def _subwords(
 
 
 def _whole(text: str, at: int, piece: str) -> tuple[int, int] | None:
-    """Where a piece that is made of whole characters stands: here, or behind blanks that it leaves out."""
+    """Find a piece of complete characters at `position`, or after whitespace that it omits."""
     if not piece:
         return (at, at) if at else None
     for spelling in dict.fromkeys((piece, piece.replace(SPACE, " "), _vocabulary(piece))):
@@ -117,14 +116,14 @@ def _whole(text: str, at: int, piece: str) -> tuple[int, int] | None:
         blank = at + len(text[at:]) - len(text[at:].lstrip(" \t\n"))
         if blank > at and text.startswith(spelling, blank):
             return blank, blank + len(spelling)
-        # The blank that some tokenizers put before a text is none of its characters.
+        # A space that some tokenizers put before a text is not part of it.
         if at == 0 and spelling[:1] == " " and text.startswith(spelling[1:]):
             return 0, len(spelling) - 1
     return None
 
 
 def _vocabulary(piece: str) -> str:
-    """A piece in GPT-2's spelling, where a character stands for a byte; else as it is."""
+    """Decode a piece in GPT-2's byte-level spelling; return any other piece unchanged."""
     if BYTE_SPACE not in piece and "\u010a" not in piece and piece.isascii():
         return piece
     try:
@@ -134,7 +133,7 @@ def _vocabulary(piece: str) -> str:
 
 
 def _run_of_bytes(pieces: Sequence[str], place: int) -> int:
-    """How many pieces from here on are, or end or begin with, parts of characters."""
+    """Count the consecutive pieces from `index` on that contain partial characters, at least 1."""
     run = 0
     while place + run < len(pieces) and _partial(pieces[place + run]):
         run += 1
@@ -146,16 +145,16 @@ def _partial(piece: str) -> bool:
 
 
 def _raw(piece: str) -> bytes | None:
-    r"""The bytes of a piece that is written as such; None of any other.
+    r"""Parse a piece that is written as bytes; return None for any other piece.
 
-    >>> _raw(r"bytes: \xe2\x82").hex()
+    >>> _parse_bytes(r"bytes: \xe2\x82").hex()
     '20e282'
     """
     body = piece.removeprefix(_MARK)
     if body == piece and _BYTES.fullmatch(piece) is None:
         return None
     parts = _BYTE.split(body)
-    # Between the bytes, which the pattern gives in one of two groups, stands what is written as it is.
+    # The split alternates literal text with the two groups of the pattern, of which one is a byte.
     return b"".join(
         parts[place].encode() + bytes.fromhex("".join(filter(None, parts[place + 1 : place + 3])))
         for place in range(0, len(parts), 3)
@@ -163,9 +162,9 @@ def _raw(piece: str) -> bytes | None:
 
 
 def _bytes_of(text: str, at: int, run: Sequence[str], behind: Sequence[str]) -> tuple[int, int] | None:
-    """The characters that pieces of bytes make up together: up to where the next piece goes on.
+    """Find the characters that partial pieces spell together: up to the start of the next piece.
 
-    A blank or other whole characters may be part of the first of them.
+    The first piece may contain a space or other complete characters.
     """
     if not all(map(_partial, run)):
         return None
@@ -191,7 +190,7 @@ def _surface(piece: str) -> str:
 
 
 def _number(piece: str) -> int:
-    """A number for a spelling, the same in every process; what two spellings share it is very rare."""
+    """Hash a spelling to a number, the same in every process; collisions are very rare."""
     return (
         int.from_bytes(hashlib.blake2b(piece.encode("utf-8", "surrogatepass"), digest_size=4).digest()) >> 1
     )

@@ -1,4 +1,4 @@
-"""Subwords and their alignment with characters, code tokens and syntax nodes: the columns."""
+"""Columns of subwords and of their alignment with code tokens and syntax nodes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from jaxtyping import Bool, Int
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subwords:
-    """What a tokenizer makes of one text, without special tokens.
+    """Subwords of a text, without special tokens.
 
     Attributes:
         text: The text.
         ids: Vocabulary ids.
         start: First character that the piece covers.
         end: One past the last character. Byte-level pieces inside one multi-byte character share its span.
-        bytes: UTF-8 bytes of the text that the piece stands for; they sum to the text's bytes where the
-            tokenizer is lossless.
+        bytes: Number of UTF-8 bytes of the text that the piece stands for; they sum to the text's bytes if
+            the tokenizer is lossless.
         surface: A readable form of each piece; distinct ids may share one.
         lossless: Whether the pieces spell exactly the text's bytes.
-        unknown: Pieces that the vocabulary does not hold.
-        unknown_id: The id of such pieces; -1 where the vocabulary has none.
+        unknown: Number of pieces that are not in the vocabulary.
+        unknown_id: Id of the unknown token; -1 if the vocabulary has none.
     """
 
     text: str
@@ -41,17 +41,19 @@ class Subwords:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alignment:
-    """Subwords joined with the code tokens and syntax nodes of the same text, many to many.
+    """Subwords of a text with their code tokens and syntax nodes, many to many.
 
     Attributes:
         subwords: The subwords.
-        first: First code token that the piece's non-blank characters lie in.
+        first: First code token with visible characters of the piece.
         last: One past the last such token; ``last - first`` is 0 for layout, above 1 for merged pieces.
-        node: Row of the syntax node that holds all non-blank characters of the piece: the token's node, the
+        node: Row of the lowest syntax node with all visible characters of the piece: the token's node, the
             lowest common ancestor of a merged piece, -1 for layout.
-        kind: Name of the token kind; ``"layout"`` for blanks, ``"merged"`` for pieces over several tokens.
-        role: Role of the token; empty where it has none or the piece is merged.
-        tag: ``parent -> node`` of the token; ``a -> b + c -> d`` for merged pieces; ``"layout"`` for blanks.
+        kind: Name of the token kind; ``"layout"`` for whitespace, ``"merged"`` for pieces over several
+            tokens.
+        role: Role of the token; empty if it has none or the piece is merged.
+        tag: ``parent -> node`` of the token; ``a -> b + c -> d`` for merged pieces; ``"layout"`` for
+            whitespace.
         coverage: How much of the text the alignment explains.
     """
 
@@ -66,23 +68,23 @@ class Alignment:
 
     @property
     def layout(self) -> Bool[np.ndarray, " subword"]:
-        """Whether a piece holds nothing but blanks."""
+        """Mask of pieces that contain only whitespace."""
         return self.last == self.first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """Counts of one alignment; they add up over items.
+    """Counts of an alignment; they add up over items.
 
     Attributes:
         characters: Characters of the text.
-        covered: Characters that some piece covers.
+        covered: Characters that at least one piece covers.
         subwords: Pieces.
         merged: Pieces over several code tokens.
-        layout: Pieces of blanks only.
-        unknown: Pieces that the vocabulary does not hold.
+        layout: Pieces of whitespace only.
+        unknown: Pieces that are not in the vocabulary.
         tokens: Code tokens.
-        tokens_whole: Code tokens whose characters begin and end at piece borders (leading blanks aside).
+        tokens_whole: Code tokens that start and end at piece boundaries (leading whitespace aside).
     """
 
     characters: int

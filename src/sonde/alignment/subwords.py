@@ -1,9 +1,9 @@
-"""From text to subwords with the characters and bytes that each stands for.
+"""Tokenisation of a text into subwords with their characters and bytes.
 
-Two ways, by what the vocabulary says. Byte-level vocabularies spell the bytes of every piece, so spans follow
-from the pieces alone and the tokenizer's offsets, which differ between versions inside multi-byte characters
-and around leading spaces, are not needed. Elsewhere (WordPiece, SentencePiece, a normaliser that changed this
-text) the offsets into the original text are put in order.
+Byte-level vocabularies spell the bytes of every piece, so spans follow from the pieces. The tokenizer's
+offsets are not used then: they differ between versions inside multi-byte characters and around leading
+spaces. Otherwise (WordPiece, SentencePiece, a normaliser that changed the text) spans are the tokenizer's
+offsets into the original text, made monotonic.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sonde.alignment.vocabulary import BYTE_SPACE, SPACE, Codec, codec_of
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One piece: its vocabulary id and the characters that it covers."""
+    """A piece with its vocabulary id and the characters that it covers."""
 
     number: int
     start: int
@@ -33,17 +33,17 @@ class Piece:
 def cut_pieces(
     codec: Codec, text: str, pieces: Sequence[Piece], words: Sequence[int | None], cuts: Sequence[int]
 ) -> list[Piece]:
-    """The pieces of a text with those replaced that go over a cut.
+    """Replace the pieces that cross a cut by pieces that end there.
 
-    One space before a cut belongs to the piece behind it, as in the tokenizer's own pieces; other blanks, as
-    a line break, do not. A word whose characters the normaliser has changed in number stays as it is.
+    A space before a cut belongs to the piece after it, as in the tokenizer's own pieces; other whitespace,
+    such as a line break, does not. A word stays if the normaliser has changed its number of characters.
 
     Args:
         codec: The tokenizer.
-        text: What was encoded.
+        text: The encoded text.
         pieces: Its pieces.
-        words: For each of them the number of its word, None for one that is a word by itself.
-        cuts: Characters at which no piece may go on, in any order.
+        words: Number of the word of each piece; None for a piece that is a word by itself.
+        cuts: Characters at which a new piece has to start, in any order.
     """
     if getattr(codec.backend.model, "end_of_word_suffix", None):
         return list(pieces)
@@ -60,11 +60,11 @@ def cut_pieces(
 
 
 def _parts(codec: Codec, text: str, word: Sequence[Piece], cuts: Sequence[int]) -> list[Piece] | None:
-    """The pieces of one word cut in parts; None where its characters are not those of the text."""
+    """Tokenize a word in parts between cuts; None if its spelling differs from the text."""
     start, end = word[0].start, max(piece.end for piece in word)
     spelled = _spelled(codec, text, word)
     added = len(spelled) - _length(codec, text[start:end])
-    # A blank that the tokenizer put before the text is no character of it.
+    # A space that the tokenizer put before the text is not part of it.
     if added not in (0, 1) or (added and spelled[0] not in (SPACE, BYTE_SPACE)):
         return None
     inside = (cut - (text[cut - 1] == " ") for cut in _between(cuts, start, end))
@@ -81,17 +81,17 @@ def _parts(codec: Codec, text: str, word: Sequence[Piece], cuts: Sequence[int]) 
 
 
 def _between(cuts: Sequence[int], start: int, end: int) -> Sequence[int]:
-    """The cuts inside a span; cuts are in order."""
+    """Find the cuts inside a span; `cuts` is sorted."""
     return cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]
 
 
 def _length(codec: Codec, text: str) -> int:
-    """Length of a text in what the tokenizer's model counts: bytes, one character each, or characters."""
+    """Count the units of a text for the tokenizer's model: bytes if it is byte-level, else characters."""
     return len(text.encode()) if codec.spellings else len(text)
 
 
 def _spelled_characters(codec: Codec, text: str, first: int, last: int) -> tuple[int, int]:
-    """The characters of a text that what the model counts lies in."""
+    """Convert a span in units of the tokenizer's model to characters."""
     if not codec.spellings:
         return first, last
     data = text.encode()
@@ -99,13 +99,13 @@ def _spelled_characters(codec: Codec, text: str, first: int, last: int) -> tuple
 
 
 def _spelled(codec: Codec, text: str, word: Sequence[Piece]) -> str:
-    """A word as the tokenizer's model was given it."""
+    """Spell a word as the tokenizer's model has read it."""
     parts: list[str] = []
     prefix = getattr(codec.backend.model, "continuing_subword_prefix", None) or ""
     reached = -1
     for place, piece in enumerate(word):
         if piece.number == codec.unknown or codec.byte_piece[piece.number]:
-            # Bytes of one character share its place; a blank put before a word lies on its first character.
+            # Bytes of a character share its span; a space put before a word is on its first character.
             parts.append(text[max(piece.start, reached) : piece.end] if piece.end > reached else "")
             reached = piece.end
         else:
@@ -115,7 +115,7 @@ def _spelled(codec: Codec, text: str, word: Sequence[Piece]) -> str:
 
 
 def _tokenize(codec: Codec, part: str, *, goes_on: bool) -> Iterator[tuple[int, int, int]]:
-    """Ids of a part of a word, each with its first character and the one past its last in the part."""
+    """Tokenize a part of a word; yield the id, start and end of each piece in the part."""
     model = codec.backend.model
     prefix = getattr(model, "continuing_subword_prefix", None)
     if goes_on and prefix:
@@ -128,7 +128,7 @@ def _tokenize(codec: Codec, part: str, *, goes_on: bool) -> Iterator[tuple[int, 
 
 
 def _longest(model: Any, part: str, prefix: str) -> Iterator[tuple[int, int, int]]:
-    """What goes on in a word, the longest piece first, as WordPiece takes them; unknown as a whole."""
+    """Tokenize a word's continuation by longest match, as WordPiece does; one unknown piece if that fails."""
     found: list[tuple[int, int, int]] = []
     at = 0
     while at < len(part):
@@ -147,16 +147,15 @@ _SURROGATE_STAND_IN = "\ufffd"
 
 
 def encode(tokenizer: Any, text: str, cuts: Sequence[int] = ()) -> Subwords:
-    """The subwords of a text: no special tokens, no truncation.
+    """Encode a text into subwords, without special tokens and truncation.
 
-    A special token that occurs in the text is text. A lone surrogate, which has no UTF-8, is read as U+FFFD,
-    as parsers read it; both take three bytes.
+    A special token that occurs in the text is read as text. A lone surrogate, which has no UTF-8, is read as
+    U+FFFD, as parsers do; both take three bytes.
 
     Args:
         tokenizer: A fast transformers tokenizer.
         text: Any text.
-        cuts: Characters at which no piece may go on, but for one space before them, which belongs to the
-            piece behind it; see `sonde.alignment.subwords`.
+        cuts: Characters at which a new piece has to start; it includes a space before the cut.
 
     Raises:
         InputError: The tokenizer gives no offsets.
@@ -181,9 +180,9 @@ def _placed(
     numbers: list[int],
     offsets: Callable[[], Sequence[tuple[int, int]]],
 ) -> Subwords:
-    """Pieces with what each stands for, from their spellings or else from offsets.
+    """Build subwords with spans from the spellings of pieces, or else from offsets.
 
-    To hand its offsets over takes a tokenizer time, so it is asked for them where they are needed.
+    Offsets are a callable, since it takes the tokenizer time to return them.
     """
     ids = np.array(numbers, np.int64)
     spelled = _by_spelling(codec, numbers, ids, data) if codec.spellings else None
@@ -207,11 +206,11 @@ def _placed(
 
 
 def surfaces(tokenizer: Any, size: int = 0) -> tuple[str, ...]:
-    """Readable form of every vocabulary id.
+    """Return a readable form of every vocabulary id.
 
     Args:
         tokenizer: A fast transformers tokenizer.
-        size: Of the model's output vocabulary where it is larger than the tokenizer's; its further ids are
+        size: Size of the model's output vocabulary, if larger than the tokenizer's; the additional ids are
             spelled ``<unused N>``.
     """
     known = codec_of(tokenizer).surfaces
@@ -228,15 +227,15 @@ def _utf8(text: str) -> tuple[bytes, str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stretches:
-    """The text cut at the ends of its pieces: what each piece answers for, gaps before it included.
+    """Segments of a text, which end where its pieces end and include the gaps before them.
 
-    The first piece answers for all before it and the last one for all behind it, so that the columns add up
-    to the text, whatever a tokenizer leaves out of it or changes in it.
+    The last segment includes the rest of the text, so that the segments add up to the text even if a
+    tokenizer omits or changes characters.
 
     Attributes:
-        characters: Characters of each stretch.
-        bytes: Their UTF-8.
-        covered: Characters among them that the piece itself stands for; none where it is the unknown piece.
+        characters: Number of characters of each segment.
+        bytes: Number of UTF-8 bytes of each segment.
+        covered: Number of characters in the piece's own span; 0 for the unknown piece.
     """
 
     characters: Int[np.ndarray, " subword"]
@@ -245,9 +244,9 @@ class Stretches:
 
 
 def stretches(subwords: Subwords) -> Stretches:
-    """Cut a text at the ends of its pieces.
+    """Split a text at the ends of its pieces.
 
-    >>> cut = stretches(Subwords("ab  c ", *np.array([[1, 2], [0, 4], [2, 5], [2, 1]]), ("ab", "c")))
+    >>> cut = split_segments(Subwords("ab  c ", *np.array([[1, 2], [0, 4], [2, 5], [2, 1]]), ("ab", "c")))
     >>> cut.characters.tolist(), cut.bytes.tolist(), cut.covered.tolist()
     ([2, 4], [2, 4], [2, 1])
     """
@@ -258,13 +257,13 @@ def stretches(subwords: Subwords) -> Stretches:
     known = subwords.ids != subwords.unknown_id
     covered = np.where(known, np.maximum(reach - np.maximum(begin, subwords.start), 0), 0)
     reach[-1:] = len(subwords.text)
-    # Pieces inside one character share its bytes, which the stretches of characters cannot say.
+    # Pieces inside one character share its bytes, which segments of characters cannot express.
     lengths = subwords.bytes if subwords.lossless else after[reach] - after[begin]
     return Stretches(reach - begin, lengths, covered)
 
 
 def _byte_ends(text: str, data: bytes) -> Int[np.ndarray, " character_and_end"]:
-    """Bytes before each character and before the end."""
+    """Compute the byte offset of each character and of the end."""
     if len(data) == len(text):
         return np.arange(len(text) + 1)
     begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
@@ -274,9 +273,9 @@ def _byte_ends(text: str, data: bytes) -> Int[np.ndarray, " character_and_end"]:
 def _by_spelling(
     codec: Codec, numbers: list[int], ids: Int[np.ndarray, " subword"], data: bytes
 ) -> tuple[Int[np.ndarray, " subword"], Int[np.ndarray, " subword"]] | None:
-    """First byte and end byte of each piece, None where the pieces do not spell the text.
+    """Find the byte span of each piece; None if the pieces do not spell the text.
 
-    A space that the tokenizer put before the text is no byte of it.
+    A space that the tokenizer put before the text is not counted.
     """
     spelling = b"".join(map(codec.spellings.__getitem__, numbers))
     lengths = codec.lengths[ids]
@@ -291,12 +290,12 @@ def _by_spelling(
 def _characters(
     first: Int[np.ndarray, " subword"], beyond: Int[np.ndarray, " subword"], data: bytes, size: int
 ) -> tuple[Int[np.ndarray, " subword"], Int[np.ndarray, " subword"], Int[np.ndarray, " subword"]]:
-    """Characters of byte spans, and their bytes; a piece that cuts a character covers all of it."""
+    """Convert byte spans to character spans and lengths; a piece that ends inside a character covers it."""
     lengths = beyond - first
     if len(data) == size:
         return first, beyond, lengths
     begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
-    # Characters that begin before each byte: one less than those up to a byte inside is the one it is in.
+    # Characters that start before each byte; the count up to and including a byte, less 1, is its character.
     before = np.concatenate([[0], np.cumsum(begins)])
     start = before[np.minimum(first + 1, len(data))] - 1
     empty = lengths == 0
@@ -307,10 +306,10 @@ def _characters(
 def ordered(
     start: Int[np.ndarray, " subword"], end: Int[np.ndarray, " subword"], size: int
 ) -> tuple[Int[np.ndarray, " subword"], Int[np.ndarray, " subword"]]:
-    """Spans inside the text whose starts and ends never go back.
+    """Clip spans to the text and make their starts and ends monotonic.
 
-    Normalisers that reorder or compose characters give offsets that step back by a character or two; such
-    a piece begins where the one before it does.
+    Normalisers that reorder or compose characters give offsets that step back by a character or two; such a
+    piece starts where the previous one does.
     """
     start = np.maximum.accumulate(np.clip(start, 0, size))
     end = np.maximum.accumulate(np.clip(np.maximum(end, start), 0, size))
@@ -323,16 +322,16 @@ def shared_bytes(
     after: Int[np.ndarray, " character_and_end"],
     byte_piece: Bool[np.ndarray, " subword"],
 ) -> Int[np.ndarray, " subword"]:
-    """Bytes of the characters that a piece covers and no piece before it does; they sum to what is covered.
+    """Assign the bytes of the covered characters to pieces, each to the first piece that covers it.
 
-    Pieces that are single bytes (``<0xE2>``) share a character: each takes one of its bytes, the last of
-    them what is left.
+    Pieces that are single bytes (``<0xE2>``) share a character: each gets one of its bytes, the last one the
+    rest.
 
     Args:
         start: First character of each piece.
-        end: One past its last.
-        after: Bytes before each character, and in all.
-        byte_piece: Whether a piece is a single byte.
+        end: One past its last character.
+        byte_offsets: Byte offset of each character and of the end.
+        byte_piece: Whether each piece is a single byte.
     """
     reached = np.concatenate([[0], end[:-1]]) if len(end) else end
     taken = np.maximum(after[end] - after[np.maximum(start, np.minimum(reached, end))], 0)

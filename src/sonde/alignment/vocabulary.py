@@ -1,8 +1,8 @@
-"""A vocabulary as texts: what each id spells, and which ids spell a text at a place.
+"""Vocabularies as text: the spelling of each id, and the ids that spell an answer.
 
-Byte-level and SentencePiece vocabularies write a leading blank into the piece: after a blank both forms are
-right, inside a word only the one without. WordPiece marks what goes on instead (``##x``): a piece that begins
-a word has to be unmarked, any other one marked.
+Byte-level and SentencePiece vocabularies include a leading space in the piece: after a space both forms are
+correct, inside a word only the form without. WordPiece instead marks continuations (``##x``): a piece that
+starts a word has no mark, any other piece has one.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _GOES_ON = "##"
 
 
 _MARKED = 0.02
-"""Share of marked pieces from which on a vocabulary is taken for WordPiece; it has a fifth or more."""
+"""Share of marked pieces above which a vocabulary counts as WordPiece, which has a fifth or more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vocabulary:
-    """The surfaces of a vocabulary without their marks.
+    """Surfaces of a vocabulary without marks.
 
     Attributes:
-        texts: For each id what it spells, without leading blank or mark; empty for ids that spell nothing.
-        ids: For each text its ids.
-        blank: Ids with a leading blank.
-        goes_on: Ids with the mark of what goes on.
-        wordpiece: Whether the vocabulary marks what goes on.
+        texts: Text of each id, without leading space or mark; empty for ids without text.
+        ids: Ids of each text.
+        space_ids: Ids with a leading space.
+        continuation_ids: Ids with the mark of a continuation.
+        wordpiece: Whether the vocabulary marks continuations.
     """
 
     texts: tuple[str, ...]
@@ -46,12 +46,12 @@ class Vocabulary:
     wordpiece: bool
 
     def right(self, answer: str, *, word_start: bool, initial: bool) -> tuple[int, ...]:
-        """The ids that are right for an answer.
+        """Return the ids that are correct for an answer.
 
         Args:
-            answer: The characters asked for.
-            word_start: Whether a blank, or nothing, stands before them.
-            initial: Whether their piece begins a word for the tokenizer.
+            answer: The characters of the answer.
+            word_start: Whether it follows a space or starts the text.
+            initial: Whether its piece starts a word for the tokenizer.
         """
         found = self.ids.get(answer, ())
         if self.wordpiece:
@@ -60,7 +60,7 @@ class Vocabulary:
 
 
 def vocabulary_of(surfaces: Sequence[str]) -> Vocabulary:
-    """The vocabulary with these surfaces, read once."""
+    """Return the vocabulary with these surfaces, built once."""
     return _read(tuple(surfaces))
 
 
@@ -88,11 +88,11 @@ def _read(surfaces: tuple[str, ...]) -> Vocabulary:
 
 
 SPACE = "\u2581"
-"""A blank in SentencePiece's vocabularies."""
+"""A space in SentencePiece vocabularies."""
 
 
 BYTE_SPACE = "\u0120"
-"""A blank in GPT-2's, where a character stands for a byte."""
+"""A space in GPT-2's vocabulary, where each character stands for a byte."""
 
 
 _BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -103,12 +103,12 @@ class Codec:
     """A tokenizer prepared for alignment.
 
     Attributes:
-        backend: A private copy that neither truncates nor pads and takes special tokens in a text for text.
-        spellings: The bytes of each id where the vocabulary spells bytes; empty for other tokenizers.
-        lengths: Their number.
-        byte_piece: Whether an id is one byte of a character (``<0xE2>``).
+        backend: A private copy without truncation and padding, which reads special tokens as text.
+        spellings: Bytes of each id of a byte-level vocabulary; empty for other tokenizers.
+        lengths: Number of bytes of each id.
+        byte_piece: Whether each id is a byte of a character (``<0xE2>``).
         surfaces: Readable form of each id.
-        unknown: Id of the unknown piece, -1 where there is none.
+        unknown: Id of the unknown piece, -1 if there is none.
     """
 
     backend: Any
@@ -123,7 +123,7 @@ _codecs: WeakKeyDictionary[Any, Codec] = WeakKeyDictionary()
 
 
 def codec_of(tokenizer: Any) -> Codec:
-    """The codec of a fast tokenizer, made on first use.
+    """Return the codec of a fast tokenizer, built on first use.
 
     Raises:
         InputError: The tokenizer gives no offsets.
@@ -166,7 +166,7 @@ def _read_codec(tokenizer: Any) -> Codec:
 
 
 def _spells_bytes(description: dict[str, Any]) -> bool:
-    """Whether vocabulary strings are GPT-2's one character a byte."""
+    """Return whether vocabulary strings are byte-level: one character per byte, as in GPT-2."""
     parts: list[Any] = [description.get("pre_tokenizer"), description.get("normalizer")]
     while parts:
         part = parts.pop()
@@ -180,7 +180,7 @@ def _spells_bytes(description: dict[str, Any]) -> bool:
 
 @lru_cache(maxsize=1)
 def _byte_of() -> dict[str, int]:
-    """GPT-2's table: printable bytes stand for themselves, the others for characters from U+0100 on."""
+    """Build GPT-2's table: printable bytes are their own characters, the others characters from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     table = {chr(byte): byte for byte in printable}
@@ -188,9 +188,9 @@ def _byte_of() -> dict[str, int]:
 
 
 def spelled(piece: str) -> bytes:
-    """The bytes of a byte-level vocabulary string.
+    """Decode a byte-level vocabulary string to bytes.
 
-    >>> spelled("\u0120caf\u00c3\u00a9").decode()
+    >>> decode_piece("\u0120caf\u00c3\u00a9").decode()
     ' caf\u00e9'
     """
     table = _byte_of()
@@ -201,9 +201,9 @@ def spelled(piece: str) -> bytes:
 
 
 def readable(spelling: bytes) -> str:
-    """Characters where bytes make them, ``<0xE2>`` where they do not.
+    """Format bytes as text, with ``<0xE2>`` for bytes that are no UTF-8.
 
-    >>> readable(bytes([0x61, 0xE2]))
+    >>> format_spelling(bytes([0x61, 0xE2]))
     'a<0xE2>'
     """
     shown = spelling.decode("utf-8", "surrogateescape")

@@ -1,7 +1,7 @@
-"""Python processes that are started here import nothing of the folder that they start in.
+"""Safe import path for child Python processes.
 
-``python -c`` and ``python -m`` look there first, and so do the workers and the resource tracker of
-`multiprocessing`. Whoever reads a repository from inside it would have its ``threading.py`` executed.
+``python -c`` and ``python -m`` import from the current folder first, and so do the workers and the resource
+tracker of `multiprocessing`. Reading a repository from inside it would execute its ``threading.py``.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from threading import Lock
 
 SAFE_PATH = "PYTHONSAFEPATH"
-"""Variable by which an interpreter leaves that folder out."""
+"""Environment variable that keeps the current folder out of an interpreter's import path."""
 
 
 class _Entered:
-    """Who is within `safe_children` now, over all threads; the first one finds what the last one restores."""
+    """Count of active `safe_path_environment` contexts in all threads, with the value to restore."""
 
     lock = Lock()
     number = 0
@@ -25,9 +25,9 @@ class _Entered:
 
 @contextmanager
 def safe_children() -> Generator[None]:
-    """Within it, processes that start leave the current folder out of what they import from.
+    """Keep the current folder out of the import path of child processes that start in this context.
 
-    The environment belongs to all threads: it is as it was when the last of them has left.
+    The environment is shared by all threads, so it is restored when the last context exits.
     """
     with _Entered.lock:
         if not _Entered.number:

@@ -1,4 +1,4 @@
-"""The log of what is not for the screen: tracebacks that nobody foresaw, and what native libraries print."""
+"""Log file for unexpected tracebacks and for the output of native libraries."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ LOG = "error.log"
 _STANDARD_ERROR = 2
 _folder: Path | None = None
 _native: tuple[Path, int] | None = None
-"""Where standard error of the process goes, and how long that was before; None where it was left alone."""
+"""File that standard error is redirected to, and its size before; None if it is not redirected."""
 
 
 def log_beside(folder: Path | None) -> None:
-    """Let the log of this command lie in a folder, that of its run; None for the temporary files."""
+    """Write the log of this command into `folder`; None for the folder of temporary files."""
     global _folder
     _folder = folder
 
 
 def log_path() -> Path:
-    """The log of this command, which need not exist."""
+    """Return the path of the log of this command; the file need not exist."""
     if _folder is not None and _folder.is_dir():
         return _folder / LOG
     return Path(tempfile.gettempdir()) / f"sonde-{LOG}"
 
 
 def append_to_log(text: str) -> bool:
-    """Add a text with the time to the log, without secrets; False where it cannot be written."""
+    """Append `text` to the log with a timestamp and without secrets; return False if it cannot be written."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     try:
         with log_path().open("a", encoding="utf-8", errors="backslashreplace") as handle:
@@ -43,11 +43,11 @@ def append_to_log(text: str) -> bool:
 
 
 def send_native_errors_to_log() -> None:
-    """Let what native libraries write to standard error go to the log, for the rest of this process.
+    """Send what native libraries write to standard error to the log, for the rest of this process.
 
-    Python's own `sys.stderr` keeps its place, and so do its lines. Called again, it follows the log to where
-    that is now. Changes nothing where `sys.stderr` is not the standard error of the process, as in a notebook
-    or under a test, or where the log cannot be opened.
+    Python's own `sys.stderr` still writes to the terminal. A second call follows the log to its new path.
+    Nothing changes if `sys.stderr` is not the standard error of the process, as in a notebook or under a
+    test, or if the log cannot be opened.
     """
     global _native
     path = log_path()
@@ -70,7 +70,7 @@ def send_native_errors_to_log() -> None:
 
 
 def append_native_error(text: str) -> None:
-    """Add what a library says of itself to the log, as long as it is kept."""
+    """Append a message of a library to the log; `discard_native_errors` removes it again."""
     if _native is None:
         append_to_log(text)
     else:
@@ -79,7 +79,7 @@ def append_native_error(text: str) -> None:
 
 
 def forget_native_errors() -> None:
-    """Take what was written since standard error was sent to the log out of it: nothing went wrong."""
+    """Remove what was written to the log since standard error was redirected, after a success."""
     if _native is None:
         return
     path, size = _native

@@ -1,14 +1,14 @@
-"""What can go wrong, drawn once.
+"""Exceptions of sonde and their exit codes.
 
     SondeError                     exit code 1
     ├── UsageError                 2   a wrong argument, option or name
-    │   └── UnknownNameError       2   a name that no registry holds; names the nearest
+    │   └── UnknownNameError       2   a name that no registry has; suggests the nearest
     ├── InputError                 2   a corpus, file, tokenizer or model that cannot be used
-    ├── CaptureError               1   a model ran and gave something that must not be scored
+    ├── CaptureError               1   a model ran and its output must not be scored
     └── StoreError                 1   a result could not be written or read back
 
-Every message is one line and says the thing, the value, the nearest match (where there is one) and the fix.
-The command line prints it without a traceback.
+Every message is one line with the subject, the value, the nearest match (if any) and the fix. The command
+line prints it without a traceback.
 """
 
 from __future__ import annotations
@@ -26,58 +26,58 @@ _NAMED = re.compile(r"TOKEN(?!IZ)|SECRET|PASSW(?:OR)?D|CREDENTIAL|(?:^|_)KEY(?:_
 
 
 _SHORTEST = 8
-"""Characters of a key; shorter values, such as ``true``, may stand in any sentence."""
+"""Minimum length of a key; shorter values, such as ``true``, may occur in any sentence."""
 
 
 _HIDDEN = "***"
 
 
 def without_secrets(text: str) -> str:
-    """A text without the logins in its addresses and without the values of variables that hold keys.
+    """Mask logins in addresses and the values of environment variables that hold keys.
 
-    A variable of the environment holds a key where its name says so: ``HF_TOKEN``, ``PGPASSWORD``,
-    ``AWS_SECRET_ACCESS_KEY``, ``OPENAI_API_KEY``.
+    A variable holds a key if its name says so: ``HF_TOKEN``, ``PGPASSWORD``, ``AWS_SECRET_ACCESS_KEY``,
+    ``OPENAI_API_KEY``.
 
-    >>> without_secrets("https://me:pass@host/simple cannot be reached")
+    >>> redact_secrets("https://me:pass@host/simple cannot be reached")
     'https://***@host/simple cannot be reached'
     """
     text = _LOGIN.sub(f"{_HIDDEN}@", text)
     held = {value for name, value in os.environ.items() if _NAMED.search(name) and len(value) >= _SHORTEST}
-    # The longest first: one may be a part of another.
+    # The longest first: a secret may contain another.
     for value in sorted(held, key=len, reverse=True):
         text = text.replace(value, _HIDDEN)
     return text
 
 
 class SondeError(Exception):
-    """Base of everything sonde raises on purpose; the message is one line for a person."""
+    """Base class of all errors that sonde raises on purpose; the message is one line for a person."""
 
     exit_code: int = 1
 
     def __str__(self) -> str:
-        """The message, without keys and logins: it goes to terminals, logs and the files of a run."""
+        """Return the message without keys and logins: it goes to terminals, logs and the files of a run."""
         return without_secrets(super().__str__())
 
 
 class UsageError(SondeError):
-    """An argument, option or experiment file that does not make sense."""
+    """An invalid argument, option or experiment file."""
 
     exit_code = 2
 
     def located(self, where: str) -> Self:
-        """The same error, saying where it was found."""
+        """Append `location` to the message and return the error."""
         self.args = (f"{self}; in {where}",)
         return self
 
 
 class UnknownNameError(UsageError):
-    """A name that its registry does not hold.
+    """A name that its registry does not have.
 
     Args:
         kind: What was looked up, for example ``"lens"``.
-        name: The name that was given.
-        known: The names that would have been right.
-        fix: What to do where no name is near, for example ``"see `sonde list lenses`"``.
+        name: The unknown name.
+        candidates: The valid names.
+        fix: What to do next, for example ``"see `sonde list lenses`"``.
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str], fix: str = "") -> None:
@@ -93,12 +93,12 @@ class UnknownNameError(UsageError):
         self.nearest = near[0] if near else None
 
     def __reduce__(self) -> tuple[type[UnknownNameError], tuple[str, str, tuple[str, ...], str]]:
-        """Travel between processes by arguments; the default would hand the message to ``kind``."""
+        """Return the arguments for unpickling; the default would pass the message as ``kind``."""
         return type(self), self._arguments
 
 
 class InputError(SondeError):
-    """Input that cannot be used: a missing corpus, a tokenizer without offsets, a model of the wrong kind."""
+    """Unusable input: a missing corpus, a tokenizer without offsets, a model of the wrong kind."""
 
     exit_code = 2
 
@@ -112,10 +112,10 @@ class StoreError(SondeError):
 
 
 def not_finite(dtype: object = "") -> str:
-    """Why numbers of a model are NaN or infinite, and the fix; for the end of a line.
+    """Return why numbers of a model are NaN or infinite, and the fix, for the end of a line.
 
     Args:
-        dtype: The type of its weights, by name or as of torch; empty where it is not known.
+        dtype: Data type of its weights, a name or a torch dtype; empty if unknown.
     """
     name = str(dtype).removeprefix("torch.")
     if name == "float16":

@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees the old content or the new, never half of either."""
+"""Atomic file writing, cache folders and home folders."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from sonde.base.errors import StoreError, UsageError
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 _CLOCKS_DIFFER_SECONDS = 3600.0
-"""The clock of a file server may be ahead of this machine's."""
+"""Tolerance for the clock of a file server that is ahead of this machine's."""
 
 
 def cache_folder(name: str) -> Path:
-    """Where what can be made or fetched again is kept; see `cache_root`."""
+    """Return the folder `name` in the cache, see `get_cache_root`."""
     return cache_root() / name
 
 
 def cache_root() -> Path:
-    """``$SONDE_CACHE``, else the folder ``sonde`` where the platform keeps what can be made again.
+    """Return ``$SONDE_CACHE``, else the folder ``sonde`` in the platform's cache folder.
 
     Raises:
-        UsageError: It would lie in the home folder of the user, and there is none.
+        UsageError: It would be in the home folder of the user, and there is none.
     """
     if own := os.environ.get("SONDE_CACHE"):
         return expand_home(own)
@@ -55,7 +55,7 @@ def home_folder() -> Path:
 
 
 def expand_home(path: str | Path) -> Path:
-    """Replace a leading ``~`` or ``~user`` by a home folder; a path whose home nobody knows stays as it is.
+    """Replace a leading ``~`` or ``~user`` by the home folder; paths of unknown users are returned unchanged.
 
     >>> expand_home("~nobody-of-this-name/code").name
     'code'
@@ -68,10 +68,10 @@ def expand_home(path: str | Path) -> Path:
 
 
 def check_name(folder: Path) -> None:
-    """Refuse a folder whose name libraries that read tables cannot take.
+    """Check that the libraries that read tables can open `folder`.
 
     Raises:
-        UsageError: Its name is not Unicode, or the locale does not allow it to be.
+        UsageError: Its name is not Unicode, or not in this locale.
     """
     try:
         str(folder).encode()
@@ -83,14 +83,14 @@ def check_name(folder: Path) -> None:
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
-    """Write a file through a temporary neighbour, flushed to disk, then renamed over the target.
+    """Write a file atomically: to a temporary file that is flushed to disk and renamed over `path`.
 
     Args:
-        path: Where the content goes; parent folders are made.
-        data: The whole content; text is written as UTF-8 with lone surrogates escaped.
+        path: The file; parent folders are created.
+        data: The full content; text is written as UTF-8 with lone surrogates escaped.
 
     Raises:
-        StoreError: The disk is full or the folder cannot be written; nothing at ``path`` has changed.
+        StoreError: The disk is full or the folder is not writable; `path` is unchanged.
     """
     raw = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -112,11 +112,11 @@ def write_atomic(path: Path, data: bytes | str) -> None:
 
 
 FileStamp = tuple[str, int, int, int, int]
-"""Path, inode, size, time of modification and of change (nanoseconds)."""
+"""Path, inode, size in bytes, modification time and change time (nanoseconds)."""
 
 
 def file_stamps(files: Iterable[Path]) -> tuple[FileStamp, ...]:
-    """Describe files by what changes when one of them is written again; nothing of them is read."""
+    """Return the stamps of files, which change when a file is written again; no content is read."""
     status = ((path, path.stat()) for path in files)
     return tuple(
         (str(path), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for path, stat in status
@@ -124,16 +124,16 @@ def file_stamps(files: Iterable[Path]) -> tuple[FileStamp, ...]:
 
 
 def last_use(status: os.stat_result) -> float:
-    """Return when a file of a cache was used, by its time of modification, in seconds.
+    """Return when a file of a cache was last used, by its modification time, in seconds.
 
-    A time that has not come yet says nothing: the clock was set back since. Such a file counts as used before
-    all others, or it would stay in the cache for good and push out what is in use.
+    A time in the future is invalid: the clock was set back since. Such a file counts as the least recently
+    used, or it would never be evicted and push out files in use.
     """
     return status.st_mtime if status.st_mtime <= time.time() + _CLOCKS_DIFFER_SECONDS else 0.0
 
 
 def linked(source: Path, target: Path) -> bool:
-    """Give a file a second name, in place of whatever had it; False where the file systems do not."""
+    """Replace `target` by a hard link to `source`; return False if the file systems do not support it."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Keys and derived seeds: the same value gives the same key on every machine and in every process."""
+"""Keys and derived seeds that are equal on every machine and in every process for equal values."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _ENCODER = json.JSONEncoder(ensure_ascii=True, sort_keys=True, separators=(",", 
 _WRITTEN: Mapping[type, Callable[[Any], str]] = {str: encode_basestring_ascii, int: int.__repr__}
 
 OMITTED_AT_DEFAULT: Mapping[str, Any] = {"omitted_at_default": True}
-"""Metadata of a field that is part of a key only where it is not at its default."""
+"""Metadata of a field that is part of a key only if it differs from its default."""
 
 NOT_IN_KEYS: Mapping[str, Any] = {"in_keys": False}
-"""Metadata of a field that is never part of a key, because the key names what it holds in another way."""
+"""Metadata of a field that is never part of a key, because the key covers its content in another way."""
 
 
 def _plain(value: Any) -> Any:
-    """Reduce a value to what JSON can hold, with a canonical order.
+    """Convert a value to JSON types in a canonical order.
 
-    A dataclass is named in a key by ``kind_in_keys``, where it has that, so that its own name is free.
+    A dataclass is named in a key by its ``kind_in_keys`` if it has one, so that the class may be renamed.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: _plain(getattr(value, f.name)) for f in _fields_of(type(value)) if _known(value, f)}
@@ -50,7 +50,7 @@ def _fields_of(kind: type) -> tuple[dataclasses.Field[Any], ...]:
 
 
 def _known(value: Any, field: dataclasses.Field[Any]) -> bool:
-    """Whether a field is part of a key."""
+    """Return whether a field is part of a key."""
     if not field.metadata.get("in_keys", True):
         return False
     return not (field.metadata.get("omitted_at_default") and getattr(value, field.name) == field.default)
@@ -62,14 +62,14 @@ def fingerprint(*parts: Any) -> str:
     >>> fingerprint({"b": 1, "a": 2}) == fingerprint({"a": 2, "b": 1})
     True
     """
-    # Samples are drawn by millions of these: texts and whole numbers are written as the encoder writes them.
+    # Sampling calls this millions of times: text and integers are written as the encoder writes them.
     if all(type(part) in _WRITTEN for part in parts):
         return hash_bytes(f"[{','.join([_WRITTEN[type(part)](part) for part in parts])}]".encode())
     return hash_bytes(_ENCODER.encode(_plain(parts)).encode())
 
 
 def fingerprint_rows(rows: Iterable[tuple[str, ...]]) -> str:
-    """Hash rows of texts as `fingerprint` does a list of them, one after the other.
+    """Hash an iterable of rows as `fingerprint` hashes a list of them, row by row.
 
     >>> fingerprint_rows(iter([("a", "b"), ("c", "d")])) == fingerprint([("a", "b"), ("c", "d")])
     True
@@ -87,34 +87,34 @@ def hash_bytes(data: bytes) -> str:
 
 
 def hash_file(path: Path) -> str:
-    """`hash_bytes` of a file's content, whatever its size.
+    """Hash the content of a file of any size, as `hash_bytes`.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, lambda: hashlib.blake2b(digest_size=_DIGEST_BYTES)).hexdigest()
 
 
 def hash_text(text: str) -> str:
-    """Hash a text by its UTF-8 bytes; lone surrogates are kept apart from their replacement."""
+    """Hash a text by its UTF-8 bytes; a lone surrogate differs from U+FFFD."""
     return hash_bytes(text.encode("utf-8", "surrogatepass"))
 
 
 def derive_seed(*parts: Any) -> int:
-    """Derive a 63-bit seed from any plain values, so that no two uses of randomness share a stream."""
+    """Derive a 63-bit seed from plain values, so that no two uses of randomness share a stream."""
     return int(fingerprint(*parts)[:16], 16) >> 1
 
 
 def unit_hash(*parts: Any) -> float:
-    """Map plain values onto [0, 1) evenly; the basis of sampling and splitting by hash."""
+    """Map plain values uniformly onto [0, 1); the basis of sampling and splitting by hash."""
     return int(fingerprint(*parts)[:13], 16) / 16**13
 
 
 def sample_place(item: str) -> float:
-    """The place of an input in the order in which examples are shown, 0 to 1 and the same for every lens.
+    """Return the rank of an item, in [0, 1), by which examples are chosen for display.
 
-    What is drawn by this order for one purpose is at hand for another: a lens that looks closer at a few
-    functions looks at those that a page shows.
+    The order is the same for every lens, so that a lens that analyses few functions in detail analyses those
+    that the report shows.
     """
     return unit_hash("explorer", item)

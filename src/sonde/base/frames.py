@@ -1,7 +1,8 @@
-"""Many small tables put together, without what each of them keeps in memory.
+"""Memory-saving concatenation of many small tables.
 
-A table's strings point into buffers, and tables that are made of others share theirs: one of some rows can
-keep hundreds of kilobytes alive, and a table of a hundred thousand small ones takes ten times its size.
+The strings of a table point into buffers that it shares with the tables it was made from: a table of a few
+rows can keep hundreds of kilobytes alive, and one of a hundred thousand small tables takes ten times its
+size.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ _TOGETHER = 512
 
 
 def compact(table: pl.DataFrame) -> pl.DataFrame:
-    """The same table, its strings copied out of the buffers that they share with other tables."""
+    """Copy the strings of a table out of the buffers that it shares with other tables."""
     return cast(pl.DataFrame, pl.from_arrow(table.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())))
 
 
 def one_below_another(tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Many small tables as one, joined as they come; there has to be one."""
+    """Concatenate many small tables in batches; at least one table is required."""
     return pl.concat(_by_the_hundred(tables), rechunk=True)
 
 
 def parquet_of(tables: Iterable[pl.DataFrame]) -> bytes:
-    """Many small tables as one Parquet file, of which a few are held at a time; there has to be one.
+    """Write many small tables as one Parquet file, with one batch of them in memory at a time.
 
     Args:
-        tables: Tables with the same columns.
+        tables: Tables with the same columns, at least one.
 
     Returns:
-        What the file holds, with a row group for some hundred of the tables.
+        The content of the file, with one row group per batch of tables.
     """
     from pyarrow import parquet
 

@@ -1,7 +1,7 @@
-"""What a value may be, said once in its annotation: ``Annotated[float, Ge(0), Le(1)]``, `OneOf`, `TextForm`.
+"""Types and bounds of options in annotations: ``Annotated[float, Ge(0), Le(1)]``, `OneOf`, `TextForm`.
 
-Types are ``bool``, ``int``, ``float``, ``str``, literals, and tuples of them. What checks a value, explains
-it to a person or writes a schema of it reads it here.
+Types are ``bool``, ``int``, ``float``, ``str``, literals, and tuples of them. Validation, help texts and JSON
+schemas all read them here.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from sonde.base.errors import UsageError
 
 UNKNOWN = "unknown_name"
-"""Type of pydantic's error about a name that there is not."""
+"""Type of the pydantic error for an unknown name."""
 
 
 LARGEST = 2**31 - 1
-"""Largest whole number that tables hold."""
+"""Largest integer of the columns of tables (32 bits)."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """The names that a text may be, as ``Annotated[str, OneOf(("mean", "last"))]``."""
+    """The names that a text may have, as ``Annotated[str, OneOf(("mean", "last"))]``."""
 
     names: tuple[str, ...]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Check what has been found to be a text."""
+        """Return a schema that checks a value after its type."""
         return core_schema.no_info_after_validator_function(self._check, handler(source))
 
     def _check(self, name: str) -> str:
@@ -45,18 +45,18 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class TextForm:
-    """The form that a text has, beside its type ``str``.
+    """A pattern that a text has to match.
 
     Attributes:
-        pattern: A regular expression that the whole text matches.
-        words: What it is, behind "is not".
+        pattern: A regular expression for the full text.
+        words: The expectation, as it follows "is not" in a message.
     """
 
     pattern: str
     words: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Check what has been found to be a text."""
+        """Return a schema that checks a value after its type."""
         return core_schema.no_info_after_validator_function(self._check, handler(source))
 
     def _check(self, text: str) -> str:
@@ -91,15 +91,15 @@ AnyDevice = Annotated[str, TextForm(f"auto|{_DEVICE}", "a device: auto, cpu, cud
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values that an option can have.
+    """The values that an option accepts.
 
     Attributes:
-        kind: The type of one of them.
-        several: Whether several may be given, with commas.
-        names: All of them, where they are few.
-        bounds: What they have to be, as ``(">=", 1)``.
-        form: The form of a text, in words.
-        pattern: The same as a regular expression that all of it matches.
+        kind: Type of a single value.
+        several: Whether the option is a list, separated by commas.
+        names: The valid names; empty if any value of the type is valid.
+        bounds: Bounds of a number, such as ``(">=", 1)``.
+        form: Description of the form of a text.
+        pattern: Regular expression for the full text.
     """
 
     kind: type
@@ -111,7 +111,7 @@ class Values:
 
     @classmethod
     def of(cls, field: FieldInfo) -> Values:
-        """Those of a declared option."""
+        """Read the allowed values of a declared option from its field."""
         (kind, *marks) = _unwrapped(field.annotation)
         several = get_origin(kind) is tuple
         if several:
@@ -124,7 +124,7 @@ class Values:
         return cls(kind, several, names, tuple(_bounds(marks)), form.words, form.pattern)
 
     def __str__(self) -> str:
-        """What they are in words, behind "is not"."""
+        """Describe the allowed values, as they follow "is not" in a message."""
         if self.names:
             return f"{'any' if self.several else 'one'} of {self.range}" + self._commas(", ")
         words = self.form or (self.word if self.kind is bool else f"a {self.word}")
@@ -132,17 +132,17 @@ class Values:
 
     @property
     def word(self) -> str:
-        """The type of one of them, in words."""
+        """Name of the type of a single value."""
         return "name" if self.names else _WORDS.get(self.kind, "table")
 
     @property
     def type(self) -> str:
-        """The type of them all, in words."""
+        """Name of the type; plural for a list."""
         return f"{self.word}s" if self.several else self.word
 
     @property
     def range(self) -> str:
-        """What they may be beside their type, in words; empty for anything of it."""
+        """Names, form or bounds in words; empty if any value of the type is allowed."""
         return ", ".join(self.names) or self.form or self._limits.replace("of at", "at")
 
     @property
@@ -153,7 +153,7 @@ class Values:
         return " and ".join(f"{_BOUNDS[sign]} {value:g}" for sign, value in self.bounds if value < LARGEST)
 
     def expected(self, value: object) -> str:
-        """What a value should have been, in words behind "is not"."""
+        """Describe the allowed values for an error about `value`, as they follow "is not"."""
         too_large = isinstance(value, int) and value > LARGEST and ("<=", LARGEST) in self.bounds
         return f"at most {LARGEST}" if too_large else str(self)
 
@@ -161,7 +161,7 @@ class Values:
         return f"{before}separated by commas" if self.several else ""
 
     def spelled(self, value: object) -> str:
-        """A value as a user writes it."""
+        """Format a value as a user writes it."""
         if isinstance(value, tuple):
             return ",".join(map(self.spelled, value))
         if isinstance(value, bool):
@@ -169,7 +169,7 @@ class Values:
         return f"{value:g}" if isinstance(value, float) else str(value)
 
     def taken_apart(self, value: object) -> object:
-        """What a user gave for several values, one by one; the types are left to be checked."""
+        """Split the value of a list option at its commas; types are checked later."""
         if not self.several:
             return value
         if isinstance(value, str):
@@ -202,7 +202,7 @@ _BOUNDS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
 
 
 def _unwrapped(annotation: Any) -> list[Any]:
-    """A type without ``Annotated`` and ``| None``, and what it is annotated with."""
+    """Return a type without ``Annotated`` and ``| None``, followed by its metadata."""
     inner = [one for one in get_args(annotation) if one is not type(None)]
     if len(inner) == 1 and get_origin(annotation) is not tuple:
         return _unwrapped(inner[0])
@@ -233,17 +233,20 @@ _SECONDS = (3600.0, 60.0, 1.0)
 
 
 def seconds_of(text: str, what: str) -> float:
-    """Read a time such as ``2h``, ``90m``, ``1h30m`` or ``3600s``.
+    """Parse a duration such as ``2h``, ``90m``, ``1h30m`` or ``3600s``.
 
-    >>> seconds_of("1h30m", "--budget")
+    >>> parse_duration("1h30m", "--budget")
     5400.0
 
     Args:
-        text: The time.
-        what: What it is given as, for the message.
+        text: The duration.
+        label: Name of the option, for the message.
+
+    Returns:
+        Seconds.
 
     Raises:
-        UsageError: It is something else, or no time at all.
+        UsageError: The text is no duration, or zero.
     """
     found = _PARTS.fullmatch(text.strip().lower())
     parts = zip(found.groups(), _SECONDS, strict=True) if found else ()

@@ -1,4 +1,4 @@
-"""Options as typed models: one declaration gives the checks, the help, and the values that are read.
+"""Typed options: one declaration gives validation, help and values.
 
     class ProbeOptions(Options):
         lens = "probe"
@@ -7,8 +7,7 @@
 
     ProbeOptions.read({"seeds": 5}).seeds
 
-What a value may be is said in its annotation (`sonde.base.option_types`); several values are written with
-commas.
+Annotations give the allowed values (`sonde.base.option_types`); lists are separated by commas.
 """
 
 from __future__ import annotations
@@ -61,16 +60,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """One option.
+    """Description of an option.
 
     Attributes:
-        name: Its name, where it is set in a file.
-        values: What it can be.
-        line: What it is, in one line that begins small and has no full stop.
-        default: Its value where a user gives none.
-        unset: What then holds, in words, where the value itself does not say it.
-        flag: Its name on a command line; empty where it has none of its own.
-        scoring: Whether it changes scores alone, so that nothing is forwarded again for it.
+        name: Its name in a file.
+        values: Its allowed values.
+        line: A phrase that describes it, without capital and full stop.
+        default: Its default value.
+        unset: The default in words, if the value itself does not explain it.
+        flag: Its flag on the command line; empty if it has none.
+        scoring: Whether it changes only scores, so that no model runs again for it.
     """
 
     name: str
@@ -83,18 +82,18 @@ class Described:
 
     @property
     def default_words(self) -> str:
-        """What holds where a user gives nothing."""
+        """The default in words."""
         spelled = self.values.spelled(self.default).replace("\n", "a newline")
         return self.unset or ("none" if self.default in (None, "", ()) else spelled)
 
     @property
     def sentence(self) -> str:
-        """What it is, can be and is by default."""
+        """Description, allowed values and default."""
         return f"{self.line} ({self.values}; default {self.default_words})"
 
     @property
     def help(self) -> str:
-        """The help of its flag, which takes several values by being repeated."""
+        """Help of its flag, which is repeated for several values."""
         begin = f"{self.line[:1].upper()}{self.line[1:]}"
         if self.values.kind is bool:
             return f"{begin}."
@@ -105,11 +104,11 @@ class Described:
 
 
 def described_fields(kind: type[DataclassInstance], table: str = "") -> tuple[Described, ...]:
-    """The fields of plain data that a person sets: those that say what they are with `Help`.
+    """Describe the fields of a dataclass that are annotated with `Help`.
 
     Args:
-        kind: The dataclass.
-        table: The table of a file that holds them; empty for the file itself.
+        data_class: The dataclass.
+        table: Name of the fields' table in a file; empty for the top level.
     """
     annotated = annotated_fields(kind)
     rows: list[Described] = []
@@ -132,7 +131,7 @@ def described_fields(kind: type[DataclassInstance], table: str = "") -> tuple[De
 
 
 def named(lines: Mapping[str, str]) -> tuple[Described, ...]:
-    """Options that are known by name and line alone, as those of a lens from outside may be."""
+    """Describe options by name and line only, such as those of an external lens."""
     anything = Values(object)
     return tuple(
         Described(name=name, values=anything, line=line, unset="see there") for name, line in lines.items()
@@ -148,11 +147,11 @@ COLUMNS: Mapping[str, Callable[[Described], str]] = {
     "scores alone": lambda one: "yes" if one.scoring else "",
     "what it is": lambda one: one.line,
 }
-"""What a table says of an option, by title."""
+"""Columns of an option table: title and cell."""
 
 
 def table_of(options: Sequence[Described]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Titles and rows of a table of options; a column that is empty for all of them is left out."""
+    """Return the titles and rows of a table of options, without empty columns."""
     shown = [title for title, cell in COLUMNS.items() if any(map(cell, options))]
     return tuple(shown), [tuple(COLUMNS[title](one) for title in shown) for one in options]
 
@@ -173,13 +172,13 @@ def option(
     """Declare an option.
 
     Args:
-        default: Its value where a user gives none.
-        line: What it is, in one line; type, range and default are said by themselves.
-        scoring: Whether it changes scores alone, so that nothing is forwarded again for it.
-        corpus: Whether it names a corpus that is trained on.
-        corpus_name: Whether it names a corpus, trained on or not.
-        file_name: Whether it names a file that has to be there.
-        unset: What holds where the default is None or empty.
+        default: Default value.
+        line: A phrase that describes it; type, range and default are added automatically.
+        scoring: Whether it changes only scores, so that no model runs again for it.
+        corpus: Whether it names a training corpus.
+        corpus_name: Whether it names a corpus, for training or not.
+        file_name: Whether it names a file that has to exist.
+        unset: The default in words, if it is None or empty.
     """
     extra: dict[str, Any] = {
         "scoring": scoring,
@@ -192,23 +191,23 @@ def option(
 
 
 class Options(BaseModel):
-    """The options of a lens; see the module. A class without fields is a lens without options."""
+    """Options of a lens, see the module; a class without fields is for a lens without options."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
     lens: ClassVar[str] = ""
-    """The lens that they belong to, by its public name."""
+    """Public name of the lens that the options belong to."""
 
     @classmethod
     def read(cls, given: Mapping[str, object]) -> Self:
-        """Check what a user gave.
+        """Validate the options that a user set.
 
         Args:
-            given: Values by name, as a file or the command line gives them; several values in one text.
+            values: Values by name, from a file or the command line; lists may be one text with commas.
 
         Raises:
-            UnknownNameError: An option or one of its names that does not exist; the nearest is named.
-            UsageError: A value of the wrong type or outside its range.
+            UnknownNameError: An option, or a name as its value, does not exist; suggests the nearest.
+            UsageError: A value has the wrong type or is outside its range.
         """
         for name in given:
             if name not in cls.model_fields:
@@ -220,7 +219,7 @@ class Options(BaseModel):
 
     @classmethod
     def among(cls, given: Mapping[str, object]) -> Self:
-        """Read these options out of those of a lens that has more.
+        """Validate only the options of this class from `values`, which may have more.
 
         Raises:
             UsageError: As `read`.
@@ -229,13 +228,13 @@ class Options(BaseModel):
 
     @classmethod
     def written(cls, name: str, text: str) -> Option:
-        """The value of an option that was written on a command line."""
+        """Parse the value of an option from a command line."""
         field = cls.model_fields.get(name)
         return text if field is not None and Values.of(field).kind is str else guessed(text)
 
     @classmethod
     def described(cls) -> tuple[Described, ...]:
-        """What each option is, what it can be, and its default."""
+        """Describe each option, its allowed values and its default."""
         return tuple(
             Described(
                 name=name,
@@ -250,17 +249,17 @@ class Options(BaseModel):
 
     @classmethod
     def lines(cls) -> dict[str, str]:
-        """The same in one line each, by name."""
+        """Return a one-line description of each option, by name."""
         return {one.name: one.sentence for one in cls.described()}
 
     @classmethod
     def names(cls, flag: str | None = None) -> frozenset[str]:
-        """The names of all options, or of those with a flag of `option`."""
+        """Return the names of all options, or of those with a flag of `option`, such as ``corpus``."""
         return frozenset(name for name, field in cls.model_fields.items() if not flag or _extra(field)[flag])
 
     @classmethod
     def refused(cls, name: str, value: object, expected: str) -> UsageError:
-        """The error about a value, with an example that is valid."""
+        """Return an error about an invalid value, with a valid example."""
         field = cls.model_fields[name]
         default = Values.of(field).spelled(field.default)
         shown = field.default not in (None, ()) and default.strip()
@@ -298,9 +297,9 @@ def _extra(field: FieldInfo) -> dict[str, Any]:
 
 
 def guessed(text: str) -> Option:
-    """A value of the type that its text looks like.
+    """Parse a text as bool, int or float if it looks like one.
 
-    >>> guessed("50"), guessed("1e-3"), guessed("True"), guessed("50%")
+    >>> parse_value("50"), parse_value("1e-3"), parse_value("True"), parse_value("50%")
     (50, 0.001, True, '50%')
     """
     if text.lower() in ("true", "false"):

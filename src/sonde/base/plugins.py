@@ -1,7 +1,7 @@
-"""Extensions from outside: a file or folder that a user hands in, or what an installed package offers.
+"""External extensions: files or folders of a user, and entry points of installed packages.
 
-What is handed in goes by its public name from then on, in this process and in those that it starts: they
-inherit the environment variable that holds where each one lies.
+A user's extension is known by its public name from its first use on, in this process and its children: they
+inherit the environment variable with its path.
 """
 
 from __future__ import annotations
@@ -24,49 +24,49 @@ _VARIABLE = "SONDE_OUTSIDE"
 
 
 def is_path(name: str) -> bool:
-    """Whether a name is the path of a ``.py`` file or of a folder rather than a public name."""
+    """Return whether a name is the path of a ``.py`` file or folder rather than a public name."""
     return name.endswith(".py") or name.startswith((".", os.sep)) or (os.sep in name and Path(name).is_dir())
 
 
 def remember(package: str, path: Path) -> None:
-    """Make an extension known by its stem, here and in processes started from here."""
+    """Register an extension by its stem, for this process and its children."""
     held = json.loads(os.environ.get(_VARIABLE, "{}"))
     held.setdefault(package, {})[path.stem] = str(path.resolve())
     os.environ[_VARIABLE] = json.dumps(held)
 
 
 def handed_in() -> dict[str, str]:
-    """The part of the environment by which another process knows what was handed in here."""
+    """Return the environment variables by which another process finds the registered extensions."""
     return {_VARIABLE: os.environ[_VARIABLE]} if _VARIABLE in os.environ else {}
 
 
 def remembered(package: str) -> dict[str, Path]:
-    """What was handed in for a package, by public name."""
+    """Return the paths of extensions that were registered for a package, by public name."""
     held = json.loads(os.environ.get(_VARIABLE, "{}"))
     return {name: Path(path) for name, path in held.get(package, {}).items()}
 
 
 def offered(package: str) -> dict[str, EntryPoint]:
-    """What installed packages offer in the entry-point group of a package, by name; nothing is imported.
+    """Return the entry points of a group by name, without importing them.
 
-    What sonde itself offers so (`sonde.papers`) is hidden by no other package.
+    No other package overrides an entry point of sonde itself (`sonde.papers`).
     """
     return _offered(package, tuple(sys.path))
 
 
 @functools.lru_cache(maxsize=64)
 def _offered(package: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
-    """The same for one path of modules: reading the metadata of all distributions takes a while."""
+    """Find entry points once per ``sys.path``: reading the metadata of all distributions is slow."""
     return {point.name: point for point in sorted(entry_points(group=package), key=is_own)}
 
 
 def is_own(point: EntryPoint) -> bool:
-    """Whether sonde itself offers an extension."""
+    """Return whether an entry point belongs to sonde itself."""
     return point.module.partition(".")[0] == __name__.partition(".")[0]
 
 
 def published(group: str, name: str) -> Any:
-    """What a paper published of something with a name here, out of a group of entry points, or None."""
+    """Load the object that a paper registered under `name` in an entry-point group; None if there is none."""
     return _published(group, name, tuple(sys.path))
 
 
@@ -77,17 +77,17 @@ def _published(group: str, name: str, path: tuple[str, ...]) -> Any:
 
 
 def check_published(group: str) -> None:
-    """Refuse to do as published where nothing is known of it: sonde was not installed, or too early.
+    """Check that papers have registered entry points in `group`.
 
     Raises:
-        InputError: The group is empty.
+        InputError: The group is empty: sonde is not installed, or was before these existed.
     """
     if not offered(group):
         raise InputError("what papers published is not registered; install sonde again (pip install -e .)")
 
 
 def source_of(point: EntryPoint) -> Path | None:
-    """The file of what a package offers, None where there is none to read; nothing is imported."""
+    """Return the source file of an entry point without importing it; None if there is no file."""
     first, *below = point.module.split(".")
     spec = importlib.util.find_spec(first)
     places = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
@@ -100,7 +100,7 @@ def source_of(point: EntryPoint) -> Path | None:
 
 
 def content_hash(path: Path) -> str:
-    """Hash of a file, or of all files of a folder."""
+    """Hash a file, or all files of a folder."""
     if path.is_file():
         return hash_text(path.read_text(encoding="utf-8"))
     files = sorted(one for one in path.rglob("*") if one.is_file() and "__pycache__" not in one.parts)
@@ -108,15 +108,15 @@ def content_hash(path: Path) -> str:
 
 
 def module_of(path: Path, package: str, what: str) -> ModuleType:
-    """Import a file, or a folder with an ``__init__.py``, as a module below a package.
+    """Import a file, or a folder with an ``__init__.py``, as a module of a package.
 
     Args:
         path: The file or folder.
-        package: The package whose registry it joins.
-        what: What it is, for messages.
+        package: The package of the registry.
+        label: Subject of error messages.
 
     Raises:
-        InputError: There is no such file, or it cannot be imported.
+        InputError: The file does not exist or cannot be imported.
     """
     file = path / "__init__.py" if path.is_dir() else path
     if not file.is_file():
@@ -136,12 +136,12 @@ def module_of(path: Path, package: str, what: str) -> ModuleType:
 
 
 def public_stem(module: str) -> str:
-    """The public name of an extension by the full name of its module."""
+    """Return the public name of an extension from the full name of its module."""
     return re.sub(r"^_outside_[0-9a-f]{8}_", "", module.rpartition(".")[2])
 
 
 def module_offered(point: EntryPoint, what: str) -> ModuleType:
-    """Import what an installed package offers.
+    """Import the module of an entry point.
 
     Raises:
         InputError: It cannot be imported.

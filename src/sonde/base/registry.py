@@ -1,9 +1,9 @@
-"""The folder is the registry: one file or folder an extension, its stem the public name.
+"""Registries of extensions: each file or folder of a package is an extension, its stem the public name.
 
-What all extensions share lies in the folder `ENGINE`; a leading underscore means private. Listing reads
-docstrings and the literal constants ``NEEDS``, ``ALIASES`` and ``FLAGS`` without importing anything; a name
-that is loaded imports one. Installed packages add extensions through an entry-point group; a user hands one
-in as the path of a ``.py`` file or of a folder, see `sonde.base.plugins`. Neither hides a name of sonde's.
+Code that extensions share is in the folder `ENGINE`; a leading underscore means private. Listing reads
+docstrings and the literal constants ``NEEDS``, ``ALIASES`` and ``FLAGS`` without an import; loading a name
+imports one module. Installed packages add extensions through an entry-point group, and users by the path of
+a ``.py`` file or folder, see `sonde.base.plugins`. Neither overrides a name of sonde's own.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from sonde.base.plugins import (
 T = TypeVar("T")
 
 ENGINE = "engine"
-"""The folder of what all extensions of a package share, which is none itself."""
+"""Folder of the code that extensions of a package share; it is no extension itself."""
 
 _LITERALS = ("NEEDS", "ALIASES", "FLAGS")
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What is known of an extension without importing it.
+    """Metadata of an extension, read without an import.
 
     Attributes:
         name: Public name.
-        summary: The first line of its docstring.
-        needs: What it asks of a model.
-        aliases: Other names that it goes by.
-        flags: Options of its own that the command line also takes as a flag, by flag.
+        summary: First line of its docstring.
+        needs: Capabilities that it requires of a model.
+        aliases: Alternative names.
+        flags: Its options that the command line also takes as a flag, by flag.
     """
 
     name: str
@@ -79,15 +79,15 @@ def _read_header(name: str, path: Path) -> Header:
 
 
 class Registry(Generic[T]):
-    """The extensions of one folder.
+    """Extensions of one package.
 
     Args:
-        package: The package that is the registry, for example ``"sonde.lenses"``.
-        kind: What its members are called in messages, for example ``"lens"``.
-        member: The name of the object that each module defines, for example ``"lens"``.
-        protocols: What a member has to answer, one of them in full; what comes from outside is held to it.
-        folders: Whether folders hold extensions, a file each, rather than being one.
-        group: The entry-point group of installed packages; by default the name of the package.
+        package: The package, for example ``"sonde.lenses"``.
+        kind: Noun for its members in messages, for example ``"lens"``.
+        member: Name of the object that each module defines, for example ``"lens"``.
+        protocols: Protocols of which each member has to implement at least one.
+        folders: Whether a folder contains extensions, one per file, rather than being one.
+        group: Entry-point group of installed packages; the name of the package by default.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Registry(Generic[T]):
         self._loaded: dict[str, T] = {}
 
     def headers(self) -> tuple[Header, ...]:
-        """Headers of the extensions of this folder and from outside, by name, without importing them."""
+        """Return the headers of all extensions, external ones included, by name; nothing is imported."""
         paths = {**remembered(self._group), **self._paths()}
         found = {name: _read_header(name, _init(path)) for name, path in paths.items()}
         for name, point in offered(self._group).items():
@@ -119,18 +119,18 @@ class Registry(Generic[T]):
         return tuple(header for _, header in sorted(found.items()))
 
     def names(self) -> tuple[str, ...]:
-        """Public names, of this folder, of what was handed in and of installed packages, sorted."""
+        """Return all public names, those of users' files and installed packages included, sorted."""
         return tuple(sorted({*self._paths(), *remembered(self._group), *offered(self._group)}))
 
     def public(self, name: str) -> str:
-        """The name that tables have for an extension: its stem where a path names it, else the name."""
+        """Return the name of an extension in tables: the stem of a path, else the name itself."""
         return Path(name).stem if is_path(name) else name
 
     def hand_in(self, name: str) -> str:
-        """The public name of an extension; one that a path names is known by it from now on.
+        """Return the public name of an extension; a path is imported and registered under its stem.
 
         Raises:
-            InputError: The path names nothing that can be imported.
+            InputError: The path cannot be imported.
             UsageError: Its stem is the name of an extension of sonde's own.
         """
         if not is_path(name):
@@ -147,17 +147,17 @@ class Registry(Generic[T]):
         return path.stem
 
     def source_hash(self, name: str) -> str:
-        """Hash of what a user handed in; empty for extensions that have a version to raise."""
+        """Hash the source of a user's extension; empty for sonde's own, which have versions."""
         path = Path(name) if is_path(name) else remembered(self._group).get(name)
         return "" if path is None or name in self._paths() else content_hash(path)
 
     def module_name(self, name: str) -> str:
-        """The full name of the module of an extension; one of sonde's own is not imported for it."""
+        """Return the full module name of an extension; sonde's own are not imported for it."""
         paths = self._paths()
         return self._dotted(paths[name]) if name in paths else self._module(name).__name__
 
     def folder_of(self, name: str) -> str:
-        """The folder that an extension of sonde's own lies in; empty where it is not, or lies in none."""
+        """Return the subfolder of one of sonde's own extensions; empty for others and at the top level."""
         path = self._paths().get(name)
         return path.parent.name if path is not None and path.parent != self._folder() else ""
 
@@ -168,22 +168,22 @@ class Registry(Generic[T]):
             name: A public name in any case, an alias, or the path of a ``.py`` file or of a folder.
 
         Raises:
-            UnknownNameError: No extension has this name; the nearest is named.
-            InputError: It is not there, cannot be imported, or lacks what an extension has to define.
+            UnknownNameError: No extension has this name; suggests the nearest.
+            InputError: It does not exist, cannot be imported, or lacks a required member.
         """
         if name not in self._loaded:
             self._loaded[name] = self._member_of(self._module(name), name)
         return self._loaded[name]
 
     def check_recorded(self, name: str, where: Path) -> None:
-        """Refuse the path of code in the files of a run: whoever made the run would decide what is executed.
+        """Refuse a name in the files of a run that is the path of unknown code; loading would execute it.
 
         Args:
-            name: What the run names; a path is taken where the user handed the same file in.
-            where: The folder of the run, for the message.
+            name: Name or path in the run; a path is accepted if the user registered the same file.
+            folder: Folder of the run, for the message.
 
         Raises:
-            InputError: It is a path that nobody here handed in.
+            InputError: The path was not registered in this process.
         """
         taken = name in self._loaded or Path(name).resolve() in remembered(self._group).values()
         if is_path(name) and not taken:
@@ -222,7 +222,7 @@ class Registry(Generic[T]):
         return found
 
     def _dotted(self, path: Path) -> str:
-        """The module of a file below the folder."""
+        """Return the module name of a file in the package."""
         parts = path.relative_to(self._folder()).with_suffix("").parts
         return ".".join((self._package, *(part for part in parts if part != "__init__")))
 

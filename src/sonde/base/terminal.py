@@ -1,7 +1,7 @@
-"""The terminal: text that others wrote is shown there, and never obeyed.
+"""Terminal output with control characters escaped.
 
-A name may hold what moves the cursor, colours, links, asks the terminal for an answer, turns the direction of
-reading, or ends a line and begins one that looks like ours.
+Text by others may contain characters that move the cursor, colour, link, query the terminal, reverse the
+reading direction, or start a line that looks like one of sonde's.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from sonde.base.errors import StoreError
 
 
 def escaped(text: object, kept: str = "") -> str:
-    r"""A text whose every character is seen: what is no sign or blank is written as Python writes it.
+    r"""Escape unprintable characters as Python does.
 
-    >>> print(escaped("a\x1b[0m\u202eb\nc\ud800"))
+    >>> print(escape_text("a\x1b[0m\u202eb\nc\ud800"))
     a\x1b[0m\u202eb\nc\ud800
 
     Args:
-        text: The text; of anything else the one that says it.
-        kept: Characters that stay as they are.
+        text: The text, or an object to convert with `str`.
+        safe: Characters that are not escaped.
     """
     line = str(text)
     return line if line.isprintable() else "".join(sign if sign in kept else _visible(sign) for sign in line)
@@ -34,10 +34,10 @@ def _visible(sign: str) -> str:
 
 
 def open_closed_streams() -> None:
-    """Let standard streams that were closed when the process began (``>&-``) lead nowhere.
+    """Redirect standard streams that were closed at the start of the process (``>&-``) to the null device.
 
-    Otherwise Python has none to write to, and the next file that is opened takes its number: what a native
-    library writes to standard error would then stand in that file.
+    Otherwise the next opened file gets the descriptor of the stream, and what a native library writes to
+    standard error would end up in that file.
     """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is not None:
@@ -53,31 +53,31 @@ def open_closed_streams() -> None:
 
 
 def say(*lines: object, err: bool = False) -> None:
-    """Print lines for a person: all that goes to the terminal goes through here.
+    """Print lines to the terminal; all output for a person goes through this function.
 
     Args:
-        lines: Each is one line there, see `escaped`.
-        err: On standard error, beside the progress, which stops no work if it cannot be written.
+        lines: Each is printed as one line, escaped by `escape_text`.
+        err: Whether to print on standard error, where a failure to write is ignored.
 
     Raises:
-        StoreError: Standard output leads to a file that cannot be written, such as one on a full disk.
+        StoreError: Standard output is a file that cannot be written, for example on a full disk.
     """
     write_text("".join(f"{escaped(line)}\n" for line in lines), err=err)
 
 
 def write_text(text: str, *, err: bool = False) -> None:
-    """Write a text as it is; see `say` for what is raised.
+    """Write a text unescaped; raises as `print_lines`.
 
     Args:
-        text: The text, which holds nothing that a terminal obeys.
-        err: On standard error.
+        text: The text, without control characters by others.
+        err: Whether to write to standard error.
     """
     stream = sys.stderr if err else sys.stdout
     try:
         stream.write(text)
         stream.flush()
     except OSError as error:
-        # A reader that has gone asks for no more.
+        # The reader of a closed pipe wants no more.
         if error.errno == errno.EPIPE:
             raise
         if not err:

@@ -1,4 +1,4 @@
-"""Files that a user writes, such as an experiment, a recipe or requirements: TOML, read within bounds."""
+"""Reader of TOML files by users (experiments, recipes, requirements), with limits on size and depth."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from sonde.base.errors import InputError, UsageError
 
 _MOST_BYTES = 200_000
 _MOST_DOTS = 5_000
-"""The parser takes the square of the parts of a name; floating-point numbers have dots too."""
+"""Limit because parsing is quadratic in the parts of a dotted name; floating-point numbers count too."""
 
 _DEEPEST = 16
 
 
 def read_toml(path: Path, what: str, *, empty_lists: bool = False) -> dict[str, Any]:
-    """The tables of a file.
+    """Read a TOML file.
 
     Args:
         path: The file.
-        what: What it is, for messages.
-        empty_lists: Whether an empty list says "none" there.
+        label: Its kind, for messages.
+        empty_lists: Whether empty lists are allowed and mean "none".
 
     Raises:
-        InputError: It cannot be read, or is no TOML.
-        UsageError: A list in it is empty where that would say neither "the default" nor "none".
+        InputError: The file cannot be read, or is no TOML.
+        UsageError: It has an empty list, and `empty_lists` is not set.
     """
     about = f"{what} {str(path)!r}"
     try:

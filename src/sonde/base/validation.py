@@ -1,6 +1,6 @@
-"""Plain data whose fields are checked when it is made, whoever makes it: a file, the command line, or code.
+"""Dataclasses that validate their fields on creation, whether from a file, the command line or code.
 
-The types and ranges are those of the fields' annotations (``Annotated[int, Ge(1)]``, `OneOf`); nothing is
+Types and bounds come from the annotations of the fields (``Annotated[int, Ge(1)]``, `OneOf`). Nothing is
 converted, so that ``"no"`` is not true and 1.5 is no seed.
 """
 
@@ -24,12 +24,12 @@ Record = TypeVar("Record", bound="DataclassInstance")
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """What a field is, for a person who sets it: ``Annotated[Count | None, Help("most items", "--limit")]``.
+    """Help text of a field that users set: ``Annotated[Count | None, Help("most items", "--limit")]``.
 
     Attributes:
-        line: In one line that begins small and has no full stop; type, range and default say themselves.
-        flag: Its name on the command line; empty where it has none.
-        unset: What holds where a user gives none, in words, where the field's default does not say it.
+        line: A phrase without capital and full stop; type, range and default are added automatically.
+        flag: Its flag on the command line; empty if it has none.
+        unset: The default in words, if the value itself does not explain it.
     """
 
     line: str
@@ -39,18 +39,18 @@ class Help:
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """A dataclass that checks its fields with `check_fields` when it is made."""
+    """Base dataclass that validates its fields with `check_fields` on creation."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
 
 def check_fields(record: DataclassInstance) -> None:
-    """Refuse a value that its field cannot have; call it in ``__post_init__``.
+    """Check the values of all fields; call it in ``__post_init__``.
 
     Raises:
-        UnknownNameError: A name that does not exist; the nearest is named.
-        UsageError: A value of the wrong type or outside its range.
+        UnknownNameError: A name does not exist; suggests the nearest.
+        UsageError: A value has the wrong type or is outside its range.
     """
     from pydantic import ValidationError
 
@@ -63,16 +63,16 @@ def check_fields(record: DataclassInstance) -> None:
 
 
 def from_table(kind: type[Record], table: object, what: str) -> Record:
-    """Plain data from a table of a file, whose lists are tuples here.
+    """Build a dataclass from a table of a file; lists become tuples.
 
     Args:
-        kind: The dataclass, which checks its fields.
+        data_class: The dataclass, which validates its fields.
         table: Values by name.
-        what: What the table is called in messages.
+        label: Name of the table in messages.
 
     Raises:
-        UnknownNameError: A key that there is not; the nearest is named.
-        UsageError: No table, a key that is missing, or a value that its field cannot have.
+        UnknownNameError: A key does not exist; suggests the nearest.
+        UsageError: `table` is no table, a key is missing, or a value is invalid.
     """
     if not isinstance(table, dict):
         raise UsageError(f"{what} = {table!r} is not a table")
@@ -91,7 +91,7 @@ def _needed(field: dataclasses.Field[Any]) -> bool:
 
 
 def annotated_fields(kind: type[DataclassInstance]) -> Mapping[str, FieldInfo]:
-    """The types of all fields with what they are annotated with, by name."""
+    """Return the types and metadata of all fields, by name."""
     return _model(kind).model_fields
 
 
@@ -123,4 +123,4 @@ def _refusal(
 
 
 _TABLE, _VALUE = 2, 3
-"""Parts of the names of a table, and of a value, of the options of a lens."""
+"""Number of parts in the location of a table, and of a value, of the options of a lens."""

@@ -1,4 +1,4 @@
-"""Executors: one map over jobs, in this process or in several."""
+"""Executors, which map a function over jobs in this process, in several or on a cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 IN_FLIGHT = 2
-"""Jobs a worker, at most, that are begun or wait for it: one to do, and one so that it need not wait."""
+"""Maximum of jobs in flight per worker: one to run, and one so that the worker need not wait."""
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -31,27 +31,27 @@ Result = TypeVar("Result")
 
 @runtime_checkable
 class Executor(Protocol):
-    """Runs a function over jobs.
+    """Protocol of a map of a function over jobs.
 
-    Jobs and results are plain data, keys or texts, never tensors, and name nothing on this machine's own disk
-    where they may go to another one. A job with tables to write names the folder of the run as its ``root``
-    and writes them there under its key, so that one begun again repeats nothing that is there; an executor
-    may begin a job again after its process died. An error of sonde's arrives as it was raised. A map that is
-    left early, by an error or by its caller, begins no further job.
+    Jobs and results are plain data, keys or texts, never tensors, and name no file of the local disk if they
+    may go to another machine. A job that writes tables has the folder of the run as its ``root`` and writes
+    them there under its key, so that a restarted job repeats no finished work; an executor may restart a job
+    after its process died. Errors of sonde are raised unchanged. A map that ends early, by an error or by its
+    caller, starts no further job.
     """
 
     def map(
         self, function: Callable[[Job], Result], jobs: Iterable[Job], *, workers: int
     ) -> Iterator[tuple[Job, Result]]:
-        """Yield each job with its result, in whatever order they finish.
+        """Yield each job with its result, in order of completion.
 
-        Jobs are taken one by one as places come free, so they may be made as they are needed: no more than
-        `IN_FLIGHT` a worker are held at a time, those counted whose results have not been taken yet.
+        Jobs are consumed lazily: at most `JOBS_PER_WORKER` per worker are in memory at a time, including
+        those whose results have not been consumed yet.
 
         Args:
             function: A top-level function, importable in another process.
-            jobs: The jobs, all with one ``root`` and for one kind of device.
-            workers: How many at a time.
+            jobs: The jobs, all with the same ``root`` and the same type of device.
+            workers: Number of parallel workers.
 
         Raises:
             SondeError: A job failed; results yielded before are unaffected.
@@ -61,33 +61,33 @@ class Executor(Protocol):
 
 @runtime_checkable
 class KeepsProcesses(Executor, Protocol):
-    """An executor whose processes outlive a map."""
+    """Protocol of an executor whose processes may outlive a map."""
 
     def kept_processes(self, workers: int) -> AbstractContextManager[None]:
-        """Within it, maps of jobs that need no accelerator use the same processes.
+        """Keep processes between the maps in this context, for jobs that need no accelerator.
 
-        They start when the first map needs them. Each takes some seconds to start and to import what it runs:
-        many short maps one after the other would spend most of their time on that.
+        They start when the first map needs them. A process takes seconds to start and import its code, which
+        would take most of the time of many short maps.
 
         Args:
-            workers: How many; what a map asks for beyond them it may start by itself.
+            workers: Number of processes; a map that needs more may start them itself.
         """
         ...
 
 
 @runtime_checkable
 class Cluster(Executor, Protocol):
-    """An executor that runs jobs elsewhere and is reached before a run reads anything."""
+    """Protocol of an executor for other machines, to which a run connects before it reads anything."""
 
     def connect(self, address: str, workers: int) -> None:
-        """Reach the machines that later maps of this process use.
+        """Connect to the machines for later maps of this process.
 
         Args:
-            address: Where they are; empty for what the environment names.
-            workers: How many jobs there will be at a time.
+            address: Address of the cluster; empty for the one that the environment names.
+            workers: Number of parallel workers of later maps.
 
         Raises:
-            UsageError: Nothing answers there.
+            UsageError: Nothing answers at the address.
         """
         ...
 
@@ -96,27 +96,27 @@ EXECUTORS: Registry[Executor] = Registry("sonde.executors", "executor", "executo
 
 
 def kept_processes(name: str, workers: int) -> AbstractContextManager[None]:
-    """See `KeepsProcesses.kept_processes`; an executor that starts its processes anew each time may do so."""
+    """Keep the processes of an executor between maps, see `PersistentExecutor`; others ignore it."""
     executor = EXECUTORS.load(name)
     return executor.kept_processes(workers) if isinstance(executor, KeepsProcesses) else nullcontext()
 
 
 def on_cluster(name: str) -> bool:
-    """Whether the executor of a name runs jobs on machines that need not be this one."""
+    """Return whether an executor may run jobs on other machines."""
     return isinstance(EXECUTORS.load(name), Cluster)
 
 
 def reach(name: str, address: str, workers: int) -> None:
-    """Reach the machines of an executor, before anything is read.
+    """Connect an executor to its machines.
 
     Args:
         name: Public name of the executor.
-        address: Where its machines are; empty for what the environment names, or for this machine.
-        workers: How many jobs there will be at a time.
+        address: Address of its cluster; empty for the one that the environment names, or for this machine.
+        workers: Number of parallel workers of later maps.
 
     Raises:
         UnknownNameError: There is no such executor.
-        UsageError: Nothing answers there, or the executor has no address.
+        UsageError: Nothing answers at the address, or the executor takes none.
     """
     executor = EXECUTORS.load(name)
     if isinstance(executor, Cluster):
@@ -129,7 +129,7 @@ def reach(name: str, address: str, workers: int) -> None:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Count the CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

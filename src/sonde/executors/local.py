@@ -23,11 +23,11 @@ Result = TypeVar("Result")
 
 
 def _begin(workers: int) -> None:
-    """Give a worker its part of the cores before a numerical library starts; let it end with its parent."""
+    """Initialise a worker: share the cores before a numerical library starts, and exit with the parent."""
     threads = str(max(1, (os.cpu_count() or 1) // workers))
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"):
         os.environ.setdefault(name, threads)
-    # A worker that waits for its next job does not notice that its parent was killed, and keeps its model.
+    # An idle worker does not notice that its parent was killed, and keeps its model in memory.
     Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -39,24 +39,24 @@ def _end_with_parent() -> None:
 
 
 _LOOK_SECONDS = 1.0
-"""How often workers are looked at while none of them answers."""
+"""Interval of checks for dead workers while no result arrives."""
 
 _kept: ContextVar[ProcessPoolExecutor | None] = ContextVar("kept", default=None)
 
 
 @contextmanager
 def _starts_processes(workers: int) -> Generator[None]:
-    """Within it, processes may start.
+    """Translate errors of starting processes in this context.
 
     Raises:
         SondeError: The system gives this user no more processes, open files or memory.
-        BrokenProcessPool: A worker died while another one was started, and took the pipes with it.
+        BrokenProcessPool: A worker died while another one was started, and closed the pipes.
     """
     try:
         with safe_children():
             yield
     except OSError as error:
-        # What the system refuses has a number; a pipe that the pool closed meanwhile ("handle is closed")
+        # Errors of the system have a number; a pipe that the pool closed meanwhile ("handle is closed")
         # has none.
         if error.errno is None:
             raise BrokenProcessPool(str(error)) from error
@@ -77,12 +77,12 @@ def _started(workers: int) -> ProcessPoolExecutor:
 
 
 class LocalExecutor:
-    """Runs jobs here, with ``workers`` processes started afresh (never forked: torch keeps threads)."""
+    """Executor on this machine, with spawned processes (never forked, since torch has threads)."""
 
     def map(
         self, function: Callable[[Job], Result], jobs: Iterable[Job], *, workers: int
     ) -> Iterator[tuple[Job, Result]]:
-        """See `sonde.executors.Executor.map`; where there is one job or one worker, it is this process."""
+        """Yield jobs with results, see `Executor.map`; a single job or worker runs in this process."""
         left = iter(jobs)
         first = list(islice(left, workers)) if workers > 1 else []
         if len(first) <= 1:
@@ -94,7 +94,7 @@ class LocalExecutor:
         flying: dict[Future[Result], Job] = {}
         try:
             for job in chain(first, left):
-                # A process may start with any job that finds none free.
+                # Submitting a job may start a process.
                 with _starts_processes(workers):
                     flying[pool.submit(function, job)] = job
                 if len(flying) == IN_FLIGHT * len(first):
@@ -115,7 +115,7 @@ class LocalExecutor:
 
     @contextmanager
     def kept_processes(self, workers: int) -> Generator[None]:
-        """See `sonde.executors.KeepsProcesses.kept_processes`; 1 or fewer changes nothing."""
+        """Keep processes, see `PersistentExecutor.keep_processes`; a no-op for one worker or fewer."""
         if workers <= 1:
             yield
             return
@@ -129,7 +129,7 @@ class LocalExecutor:
 
 
 def _finished(pool: ProcessPoolExecutor, flying: dict[Future[Result], Job]) -> Iterator[tuple[Job, Result]]:
-    """Those that are done, one at least, taken from the jobs in flight."""
+    """Wait for at least one future; yield and remove all that are done."""
     done: set[Future[Result]] = set()
     while not done:
         done, _ = wait(flying, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
@@ -140,11 +140,11 @@ def _finished(pool: ProcessPoolExecutor, flying: dict[Future[Result], Job]) -> I
 
 
 def _break_if_worker_died(pool: ProcessPoolExecutor) -> None:
-    """End a pool whose worker has died, so that its futures raise `BrokenProcessPool`.
+    """Stop a pool whose worker has died, so that its futures raise `BrokenProcessPool`.
 
-    The pool notices by itself, unless the worker died while it sent a result: then the thread of the pool
-    waits for the rest of it, and the other workers for their turn, forever. That thread reads an end of file
-    once nobody holds the other end of the pipe any more: neither a worker nor this process.
+    The pool notices by itself, unless the worker died while it sent a result: then the pool's thread waits
+    forever for the rest, and the other workers for their turn. The thread reads an end of file once the other
+    end of the pipe is closed in all workers and in this process.
     """
     workers = list((getattr(pool, "_processes", None) or {}).values())
     if not connection.wait([worker.sentinel for worker in workers], timeout=0):

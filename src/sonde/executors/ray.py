@@ -1,10 +1,9 @@
 """A Ray cluster: a pool of actors that keep what they load, on this machine or on many.
 
-Jobs are handed out one an actor, so that no more than the pool can hold are ever in flight. An actor that
-dies, alone or with its node, costs the job that it had: another actor takes that job again. Before an actor
-is given work it says which versions it runs and reads a token from the folder of the run. Actors hold an
-accelerator where the jobs are about models, and none where they are about labels. A cluster that is gone, its
-head or the node of this process, ends the map.
+Each actor runs one job at a time. If an actor dies, alone or with its node, another actor repeats its job.
+Before an actor gets a job, it reports its versions and reads a token from the folder of the run. Actors hold
+an accelerator if the jobs run models, and none otherwise. The map ends if the cluster is lost: its head or
+the node of this process.
 """
 
 from __future__ import annotations
@@ -39,33 +38,33 @@ from sonde.base.plugins import handed_in
 from sonde.executors import cores
 
 HERE = "local"
-"""Ray's name for a cluster that is started on this machine."""
+"""Ray's address for a new cluster on this machine."""
 
 
 _OBJECT_STORE_BYTES = 100_000_000
-"""Memory of a cluster started here for what travels: jobs and results are small, tables go to the folder."""
+"""Object store of a local cluster: jobs and results are small, tables are written to the folder."""
 
 
 _ANSWER_SECONDS = 10
-"""How long a cluster may take to answer at all."""
+"""Time limit for the first answer of a cluster, in seconds."""
 
 
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_enable_metrics_collection": "0",
-    # Ray's own threads end this process without a word when a head was gone so long (by itself, a minute). A
-    # map notices before, and a run between two maps needs no cluster.
+    # Ray's threads silently end this process if the head is gone for so long (default: a minute). A map
+    # notices before, and a run between two maps needs no cluster.
     "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
 }
-"""What Ray reads from the environment when it is imported, where the user has set nothing else."""
+"""Defaults of environment variables that Ray reads on import."""
 
 
 def load() -> Any:
-    """Ray itself.
+    """Import and return Ray.
 
     Raises:
-        UsageError: It is not installed.
+        UsageError: Ray is not installed.
     """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -76,7 +75,7 @@ def load() -> Any:
 
 
 def start(ray: Any, workers: int) -> None:
-    """A cluster of this machine, which ends with this process."""
+    """Start a cluster on this machine, which ends with this process."""
     _begin(
         ray,
         address=HERE,
@@ -87,10 +86,10 @@ def start(ray: Any, workers: int) -> None:
 
 
 def join(ray: Any, address: str) -> None:
-    """A cluster that runs already; whether anything answers is asked first, since Ray waits for minutes.
+    """Join a running cluster, after a quick check of its address, since Ray itself waits for minutes.
 
     Raises:
-        UsageError: There is none.
+        UsageError: No cluster answers at the address.
     """
     try:
         if ":" in address:
@@ -107,13 +106,13 @@ def join(ray: Any, address: str) -> None:
 
 
 def leave(ray: Any) -> None:
-    """Leave a cluster that is gone: what Ray does at the end of a process may wait for an answer for ever."""
+    """Leave a lost cluster in a thread, since Ray's shutdown may wait forever for an answer."""
     atexit.unregister(ray.shutdown)
     leaving = threading.Thread(target=ray.shutdown, name="ray-shutdown", daemon=True)
     leaving.start()
     leaving.join(_ANSWER_SECONDS)
     if leaving.is_alive():
-        # It would go on while the interpreter takes itself apart, and crash.
+        # The thread would crash while the interpreter shuts down.
         atexit.register(_end_at_once)
 
 
@@ -124,7 +123,7 @@ def _end_at_once() -> None:
 
 
 def _begin(ray: Any, **options: Any) -> None:
-    """Start Ray in this process: what it says goes to the log, and signals stay those of the command."""
+    """Initialise Ray in this process, send its messages to the log and restore the signal handler."""
     in_main = threading.current_thread() is threading.main_thread()
     terminate = signal.getsignal(signal.SIGTERM)
     send_native_errors_to_log()
@@ -137,14 +136,14 @@ def _begin(ray: Any, **options: Any) -> None:
     for handler in list(logger.handlers):
         logger.removeHandler(handler)
     logger.addHandler(_ToLog())
-    # Ray prints what a node says of itself ("(raylet) ...") to standard output, among a command's own lines.
+    # Ray prints messages of nodes ("(raylet) ...") to standard output, among the command's own lines.
     worker = sys.modules.get("ray._private.worker")
     if hasattr(worker, "print_to_stdstream"):
         vars(worker)["print_to_stdstream"] = _print_to_log
 
 
 class _ToLog(logging.Handler):
-    """Adds what Ray's Python part says to the log."""
+    """Logging handler that appends Ray's messages to the log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         append_native_error(f"ray: {self.format(record)}")
@@ -156,7 +155,7 @@ def _print_to_log(data: dict[str, Any], *_: Any, **_named: Any) -> None:
 
 
 def _must_be_ray(address: str) -> None:
-    """Ask whether what listens at an address is Ray, by Ray's own command: its client waits for minutes."""
+    """Check that Ray listens at an address, by its health-check command: its client waits for minutes."""
     subprocess.run(
         [sys.executable, "-P", "-m", "ray.scripts.scripts", "health-check", "--address", address],
         check=True,
@@ -166,19 +165,19 @@ def _must_be_ray(address: str) -> None:
 
 
 _PAUSE_SECONDS = 3.0
-"""Between two questions."""
+"""Pause between two queries, in seconds."""
 
 
 ANSWER_SECONDS = 5.0
-"""How long an answer may take, and a wait for one."""
+"""Time limit for an answer, in seconds."""
 
 
 SILENCE_SECONDS = 30.0
-"""Without an answer for so long, a cluster is held to be gone; a head that is started again has that time."""
+"""Silence after which a cluster counts as lost, in seconds; a head may restart within it."""
 
 
 class ClusterLostError(SondeError):
-    """The head of the cluster, or the node that this process belongs to, does not answer any more."""
+    """The head of the cluster, or the node of this process, does not answer any more."""
 
     def __init__(self, address: str) -> None:
         super().__init__(
@@ -189,10 +188,10 @@ class ClusterLostError(SondeError):
 
 
 class Heartbeat:
-    """Within it, a thread asks the head of a cluster and the node of this process.
+    """Context in which a thread queries the head of a cluster and the node of this process.
 
     Raises:
-        ClusterLostError: On entering, where they do not answer.
+        ClusterLostError: They do not answer on entry.
     """
 
     def __init__(self, ray: Any, address: str) -> None:
@@ -216,30 +215,30 @@ class Heartbeat:
             self._asked.notify_all()
 
     def answers(self) -> bool:
-        """Whether a question that begins now is answered in time."""
+        """Return whether a query that starts now is answered in time."""
         with self._asked:
             after = self._begun
             self._asked.notify_all()
             return self._asked.wait_for(lambda: self._answered > after, timeout=ANSWER_SECONDS)
 
     def nodes(self) -> list[dict[str, Any]]:
-        """The nodes of the cluster, as its head knows them now.
+        """Return the current nodes of the cluster.
 
         Raises:
-            ClusterLostError: It does not answer.
+            ClusterLostError: The head does not answer.
         """
         while not self.answers():
             self.must_answer()
         return self._nodes
 
     def must_answer(self) -> None:
-        """Add the time since the last call, or since the last answer, to the silence.
+        """Check the time without an answer, counted over the calls of this method.
 
         Raises:
             ClusterLostError: The silence is too long.
         """
         now = time.monotonic()
-        # A process that was stopped for a while does not take that for a silence of others.
+        # Time in which this process itself was stopped does not count as silence.
         self._silence += min(now - self._checked, 2 * ANSWER_SECONDS)
         self._checked = now
         if self._answered != self._seen:
@@ -261,7 +260,7 @@ class Heartbeat:
                     self._asked.wait(_PAUSE_SECONDS)
 
     def _answer(self) -> list[dict[str, Any]]:
-        """All nodes, where the head answers and holds the node of this process to be alive; else none."""
+        """Return all nodes if the head answers and the node of this process is alive, else none."""
         try:
             for place in self._places:
                 socket.create_connection(place, timeout=ANSWER_SECONDS).close()
@@ -276,16 +275,16 @@ class Heartbeat:
                 (here["NodeManagerAddress"], int(here["NodeManagerPort"])),
             ]
         except Exception:
-            # Whatever Ray says, it is no answer: a node that is gone shows in many ways.
+            # Any error is no answer: a lost node shows in many ways.
             return []
         return nodes
 
 
 def accelerator_share(ray: Any, jobs: Sequence[Any], workers: int) -> float:
-    """The share of an accelerator that each actor holds: none where the models of the jobs run without one.
+    """Return the share of an accelerator per actor; 0 if the models of the jobs run on the CPU.
 
     Raises:
-        UsageError: The jobs name one accelerator by its number, or the cluster has none.
+        UsageError: A job names an accelerator by its number, or the cluster has none.
     """
     devices = {str(job.model.device) for job in jobs if hasattr(job, "model")} - {"cpu"}
     if not devices:
@@ -299,17 +298,17 @@ def accelerator_share(ray: Any, jobs: Sequence[Any], workers: int) -> float:
 
 
 def share_of(accelerators: int, workers: int) -> float:
-    """The share of an accelerator for each of some workers: several share one where there are too few.
+    """Compute the share of an accelerator per worker; workers share one if there are too few.
 
-    >>> share_of(4, 2), share_of(4, 8), share_of(1, 3)
+    >>> compute_accelerator_share(4, 2), compute_accelerator_share(4, 8), compute_accelerator_share(1, 3)
     (1.0, 0.5, 0.3333)
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is no accelerator.
     """
     if accelerators < 1:
         raise UsageError("the Ray cluster has no accelerator; use --device cpu, or add a node that has one")
-    # Ray counts in ten thousandths; a share rounded up would leave the last actor without a place.
+    # Ray counts in ten thousandths; shares rounded up would leave none for the last actor.
     return math.floor(10_000 / math.ceil(workers / accelerators)) / 10_000
 
 
@@ -320,27 +319,26 @@ Result = TypeVar("Result")
 
 
 ATTEMPTS = 3
-"""Times that a job is begun before the death of its actor is held to be the job's fault."""
+"""Starts of a job after which the death of its actor counts as the job's fault."""
 
 
 NODES_LOST = 10
-"""Nodes that may go while they have the same job: schedulers take nodes back, and more of them are a job that
-takes each node down."""
+"""Losses of nodes with the same job after which the job counts as their cause; fewer may be preemptions."""
 
 
 _COMPARED = (
     "sonde", "torch", "transformers", "tokenizers", "tree-sitter", "polars", "numpy", "scipy", "scikit-learn",
 )  # fmt: skip
-"""Names, or beginnings of names, of packages whose version can change a score."""
+"""Prefixes of the names of packages whose version can change a score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """The node of an actor.
+    """Node of an actor.
 
     Attributes:
-        name: As its machine calls itself.
-        node: Its number in the cluster.
+        name: Host name.
+        node: Ray's identifier of the node.
     """
 
     name: str
@@ -348,16 +346,16 @@ class Placed:
 
 
 class Worker:
-    """What an actor does: it says who it is, then runs job after job in one process."""
+    """Actor that reports its node and versions, then runs jobs in one process."""
 
     def greet(
         self, tokens: Mapping[str, str], handed_in: Mapping[str, str]
     ) -> tuple[Placed, dict[str, str], list[str]]:
-        """Where the actor runs, its versions, and the folders whose token it could not read back.
+        """Return the actor's node, its versions and the paths of tokens that it could not read.
 
         Args:
-            tokens: What should be read, by path.
-            handed_in: The part of the environment that says where a user's own lenses and tasks lie.
+            tokens: Expected contents by path.
+            environment: Environment variables with the paths of users' extensions.
         """
         os.environ.update(handed_in)
         unseen = [path for path, token in tokens.items() if _read(path) != token]
@@ -365,29 +363,29 @@ class Worker:
         return Placed(name=os.uname().nodename, node=node), versions(), unseen
 
     def run(self, function: Callable[[Any], Any], job: Any) -> Any:
-        """The result of one job."""
+        """Run a job and return its result."""
         return function(job)
 
 
 _kept: ContextVar[list[Any] | None] = ContextVar("kept", default=None)
-"""Actors without an accelerator that have no work now, where they are kept."""
+"""Idle actors without an accelerator in a context of `keep_processes`, else None."""
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions, in this process, of the packages that can change a score, by name."""
+    """Return the versions of packages that can change a score, by name."""
     found = {(one.name or "").lower().replace("_", "-"): one.version for one in distributions()}
     return {name: found[name] for name in sorted(found) if name.startswith(_COMPARED)}
 
 
 class RayExecutor:
-    """Runs jobs on the cluster at an address, or on one that starts here and ends with the process."""
+    """Executor on a Ray cluster, either a running one or one that starts and ends with this process."""
 
     def __init__(self) -> None:
         self._joined = ""
 
     def connect(self, address: str, workers: int) -> None:
-        """See `sonde.executors.Cluster.connect`; the environment names a cluster by ``RAY_ADDRESS``.
+        """Connect to a cluster, see `ClusterExecutor.connect`; ``RAY_ADDRESS`` is the default address.
 
         Raises:
             UsageError: Ray is not installed, there is no cluster at the address, or this process is
@@ -406,13 +404,13 @@ class RayExecutor:
     def map(
         self, function: Callable[[Job], Result], jobs: Iterable[Job], *, workers: int
     ) -> Iterator[tuple[Job, Result]]:
-        """See `sonde.executors.Executor.map`.
+        """Yield jobs with results, see `Executor.map`.
 
         Raises:
             UsageError: Ray is not installed, or there is no cluster at the address.
-            StoreError: A node does not see the folder that the jobs name as their ``root``.
-            SondeError: A node runs other versions, a job failed, its actors died again and again, or the
-                cluster is gone.
+            StoreError: A node cannot access the ``root`` folder of the jobs.
+            SondeError: A node has other versions, a job failed, its actors died repeatedly, or the cluster is
+                lost.
         """
         left = iter(jobs)
         first = list(islice(left, max(1, workers)))
@@ -420,7 +418,7 @@ class RayExecutor:
             return
         self.connect("", workers)
         if self._joined:
-            # The folder of a run is made after its cluster was reached.
+            # The folder of a run is created after the connection, and the log with it.
             send_native_errors_to_log()
         ray = load()
         kept = _kept.get()
@@ -444,7 +442,7 @@ class RayExecutor:
 
     @contextmanager
     def kept_processes(self, workers: int) -> Generator[None]:
-        """See `sonde.executors.KeepsProcesses.kept_processes`; actors with an accelerator are not kept."""
+        """Keep actors without an accelerator, see `PersistentExecutor.keep_processes`."""
         kept: list[Any] = []
         token = _kept.set(kept)
         try:
@@ -457,7 +455,7 @@ class RayExecutor:
 
 
 class _Task(NamedTuple):
-    """What an actor does: a job, by its number, or a greeting, before a job or the first one."""
+    """Task of an actor: a job with its number, or a greeting, optionally before a job."""
 
     actor: Any
     job: tuple[int, Any] | None
@@ -465,7 +463,7 @@ class _Task(NamedTuple):
 
 
 class _Pool:
-    """Actors, and what each of them does."""
+    """Pool of actors with their tasks and the queue of jobs."""
 
     def __init__(
         self,
@@ -486,14 +484,14 @@ class _Pool:
         self._type = ray.remote(num_cpus=1, num_gpus=accelerators, max_restarts=0)(Worker)
 
     def hire(self, actor: Any = None, job: tuple[int, Any] | None = None) -> None:
-        """Take an actor on, a new one where none is given, and have it do a job once it answers."""
+        """Add an actor, a new one by default, and assign it a job once it answers."""
         actor = self._type.remote() if actor is None else actor
-        # Asked again while it cannot be reached, until it answers or is known to be dead.
+        # Retried until the actor answers or is known to be dead.
         asked = actor.greet.options(max_task_retries=-1).remote(self._tokens, handed_in())
         self._busy[asked] = _Task(actor, job, greets=True)
 
     def results(self) -> Iterator[tuple[Any, Any]]:
-        """Each job with its result, as they finish."""
+        """Yield each job with its result, in order of completion."""
         errors = self._ray.exceptions
         while self._is_left():
             with self._reaching():
@@ -512,7 +510,7 @@ class _Pool:
                 self.hire(actor, job)
                 continue
             except errors.ObjectLostError as error:
-                # The node that kept a result went before it was fetched; the actor may be elsewhere.
+                # The node that stored a result was lost; the actor may be on another one.
                 self._bury(actor, job, error)
                 self.hire(actor)
                 continue
@@ -533,11 +531,11 @@ class _Pool:
     def _welcome(self, actor: Any, placed: Placed, theirs: Mapping[str, str], unseen: Sequence[str]) -> None:
         _check(placed, theirs, unseen)
         self._nodes[actor] = placed.node
-        # Over a long run many come and go; what tells is that none gets to work.
+        # In a long run many actors come and go; only deaths with none at work in between count.
         del self._deaths[None, False], self._deaths[None, True]
 
     def close(self, kept: list[Any] | None) -> None:
-        """Dismiss the actors; those without work, or that have not begun, stay where actors are kept."""
+        """Stop the actors; those without a job go to `idle_actors` if it is a list."""
         free = self._idle + [one.actor for one in self._busy.values() if one.job is None]
         if kept is not None:
             kept.extend(free)
@@ -546,11 +544,11 @@ class _Pool:
 
     @contextmanager
     def _reaching(self) -> Generator[None]:
-        """Within it, Ray is asked for something.
+        """Translate errors of Ray in this context.
 
         Raises:
-            ClusterLostError: It could not give it, since it is gone.
-            SondeError: It could not give it for another reason.
+            ClusterLostError: The cluster is lost.
+            SondeError: Ray failed for another reason.
         """
         errors = self._ray.exceptions
         try:
@@ -565,7 +563,7 @@ class _Pool:
             ) from error
 
     def _is_left(self) -> bool:
-        """Whether a job has no result yet."""
+        """Return whether a job has no result yet."""
         if following := self._next():
             self._waiting.appendleft(following)
         return bool(self._waiting) or any(one.job is not None for one in self._busy.values())
@@ -574,10 +572,10 @@ class _Pool:
         return self._waiting.popleft() if self._waiting else next(self._jobs, None)
 
     def _bury(self, actor: Any, job: tuple[int, Any] | None, error: Exception) -> None:
-        """Give the job of an actor that died back, unless that happened too often.
+        """Return the job of a dead actor to the queue.
 
         Raises:
-            SondeError: It did.
+            SondeError: The actors of the job died too often.
         """
         where = self._nodes.pop(actor, None) or str(error)
         with_node = any(not one["Alive"] and one["NodeID"] in where for one in self._heartbeat.nodes())
@@ -596,28 +594,28 @@ class _Pool:
 
 
 def _deaths(errors: Any) -> tuple[type[Exception], ...]:
-    """What Ray raises where an actor has died."""
+    """Return the errors that Ray raises if an actor has died."""
     return (errors.RayActorError, errors.OutOfMemoryError, errors.WorkerCrashedError)
 
 
 def _losses(errors: Any) -> tuple[type[Exception], ...]:
-    """What Ray raises where one job has failed, or has lost its actor or its result."""
+    """Return the errors that Ray raises if a job failed, or lost its actor or its result."""
     return (errors.RayTaskError, errors.ObjectLostError, *_deaths(errors))
 
 
 def _kill(ray: Any, actors: Iterable[Any], heartbeat: Heartbeat) -> None:
-    """Dismiss actors, unless the cluster is gone and they with it: Ray would wait for an answer."""
+    """Stop actors, unless the cluster is lost: Ray would wait for an answer."""
     if heartbeat.answers():
         for actor in actors:
             ray.kill(actor)
 
 
 def _check(placed: Placed, theirs: Mapping[str, str], unseen: Sequence[str]) -> None:
-    """Refuse a node whose scores would not be those of this one, or would not be found.
+    """Check that a node has the same versions and can access the folder of the run.
 
     Raises:
-        StoreError: It does not see the folder.
-        SondeError: It runs other versions.
+        StoreError: It cannot access the folder.
+        SondeError: It has other versions.
     """
     if unseen:
         folder = Path(unseen[0]).parent
@@ -640,7 +638,7 @@ def _check(placed: Placed, theirs: Mapping[str, str], unseen: Sequence[str]) -> 
 
 @contextmanager
 def _tokens(jobs: Sequence[Any]) -> Generator[dict[str, str]]:
-    """A file with a random content in every folder that jobs name as their ``root``, while they run."""
+    """Write a file with a random token into the ``root`` folders of jobs, and remove it at the end."""
     roots = sorted({str(job.root) for job in jobs if getattr(job, "root", "")})
     tokens = {str(Path(root).absolute() / f".seen-{uuid.uuid4().hex}"): uuid.uuid4().hex for root in roots}
     try:
@@ -653,7 +651,7 @@ def _tokens(jobs: Sequence[Any]) -> Generator[dict[str, str]]:
 
 
 def _anywhere(job: Any) -> Any:
-    """A job whose folder has its full path: actors work in folders of their own."""
+    """Return the job with an absolute ``root``: actors have other working folders."""
     root = getattr(job, "root", "")
     return dataclasses.replace(job, root=str(Path(root).absolute())) if root else job
 

@@ -1,4 +1,4 @@
-"""Addresses of folders (``s3://bucket/run``): telling them from paths, and opening their file systems."""
+"""Addresses of remote folders (``s3://bucket/run``), their file systems and the state of local copies."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _ANSWER_SECONDS = 20.0
 
 
 def address_of(place: str | os.PathLike[str]) -> str:
-    """The address that a place is; empty where it is a path of this machine.
+    """Parse the address in `location`; empty if it is a local path.
 
-    A path joins the slashes of an address, so one of them is enough.
+    One slash after the scheme is enough, since `Path` merges the two.
 
     >>> from pathlib import Path
-    >>> address_of("s3://bucket/run"), address_of(Path("s3://bucket/run")), address_of("runs/s3")
+    >>> parse_address("s3://bucket/run"), parse_address(Path("s3://bucket/run")), parse_address("runs/s3")
     ('s3://bucket/run', 's3://bucket/run', '')
-    >>> address_of(Path("file:///tmp/run"))
+    >>> parse_address(Path("file:///tmp/run"))
     'file:///tmp/run'
     """
     found = _ADDRESS.fullmatch(os.fspath(place))
@@ -43,15 +43,15 @@ def address_of(place: str | os.PathLike[str]) -> str:
 
 
 def open_address(address: str, first: str) -> tuple[Any, str]:
-    """The fsspec file system of an address that answers, and the folder's path there.
+    """Open the fsspec file system of an address; return it with the path of the folder.
 
     Args:
         address: The address.
-        first: Name of an object that is asked for, to see whether the address answers.
+        object_name: Name of an object to look up, as a test of the connection; it need not exist.
 
     Raises:
         UsageError: No file system has such addresses, or its package is not installed.
-        StoreError: It does not answer.
+        StoreError: The address does not answer.
     """
     import fsspec  # pyright: ignore[reportMissingTypeStubs]
 
@@ -69,7 +69,7 @@ def open_address(address: str, first: str) -> tuple[Any, str]:
 
 
 def _within(seconds: float, ask: Callable[[], object], address: str) -> None:
-    """Ask an address something, and take no answer within some seconds for an answer."""
+    """Call a function in a thread; raise `StoreError` if `address` does not answer in time."""
     raised: list[BaseException] = []
 
     def asking() -> None:
@@ -89,7 +89,7 @@ def _within(seconds: float, ask: Callable[[], object], address: str) -> None:
 
 @contextmanager
 def as_one_line(address: str) -> Generator[None]:
-    """Whatever a file system raises, as one line."""
+    """Re-raise any exception of a file system as a `StoreError` in one line."""
     try:
         yield
     except SondeError:
@@ -99,7 +99,7 @@ def as_one_line(address: str) -> Generator[None]:
 
 
 def line_of(error: BaseException) -> str:
-    """The first line of what an exception says."""
+    """Return the first line of the message of an exception."""
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
@@ -111,12 +111,12 @@ _FOLDER = "runs"
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """An object and its file when both were the same.
+    """State of a remote object and its local file when both had the same content.
 
     Attributes:
-        there: What the store said of the object; empty until it is asked.
+        there: Hash of the store's metadata of the object; empty until it is queried.
         content: Hash of the content.
-        here: What the file system said of the file.
+        here: Stamp of the local file, see `get_stamp`.
     """
 
     there: str
@@ -125,12 +125,12 @@ class Same:
 
 
 def copies_folder() -> Path:
-    """Where the copies of addresses lie."""
+    """Return the folder of the local copies of addresses."""
     return cache_folder(_FOLDER)
 
 
 def read_same(copy: Path, address: str) -> dict[str, Same]:
-    """The objects that a copy was the same as; none of another address, or of what another version wrote."""
+    """Read the sync records of a copy by path; empty if they are of another address or format."""
     state = _state_of(copy)
     held = state.get("same") if state.get("address") == address else None
     try:
@@ -140,7 +140,7 @@ def read_same(copy: Path, address: str) -> dict[str, Same]:
 
 
 def write_same(copy: Path, address: str, same: Mapping[str, Same]) -> None:
-    """Keep which objects a copy is the same as.
+    """Write the sync records of a copy.
 
     Raises:
         StoreError: The disk is full or not writable.
@@ -150,7 +150,7 @@ def write_same(copy: Path, address: str, same: Mapping[str, Same]) -> None:
 
 
 def stamp_of(path: Path) -> str:
-    """What the file system says of a file; empty where it is not there."""
+    """Return the stamp of a file (inode, size, times) as text; empty if it does not exist."""
     try:
         ((_, *stamp),) = file_stamps([path])
     except OSError:
@@ -159,7 +159,7 @@ def stamp_of(path: Path) -> str:
 
 
 def shown(path: Path) -> str:
-    """A path as a person knows it: by its address where it lies in the copy of one."""
+    """Format a path for a person: as an address if it is in the local copy of one."""
     folder = copies_folder()
     if path.is_relative_to(folder) and path != folder:
         inside = path.relative_to(folder)

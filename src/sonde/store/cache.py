@@ -1,9 +1,8 @@
-"""A cache of observations across runs: what one run has read on a machine, no other reads again.
+"""Tables of a run by key, and a cache of observations that runs on a machine share.
 
-Tables lie in the cache under the key that they have in a run, which knows the model's revision, its device
-and type, the inputs, the labels, the options and every version that can change a number, and nothing of a
-folder or a name. A table is shared with the run by a hard link where the file systems allow it. What was used
-longest ago goes first.
+The key of a table covers the model's revision, its device and data type, the inputs, the labels, the options
+and every version that can change a result, but no folder or name. The cache shares a table with the run by a
+hard link if the file systems allow it. The least recently used tables are evicted first.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ from sonde.store.checksums import read_receipt, receipt_path, write_receipt
 
 @dataclass(slots=True)
 class PartStore:
-    """Tables under one folder, looked up by relative path and key.
+    """Tables (parts) in the folder of a run, by relative path and key.
 
     Attributes:
         root: The folder of the run.
-        damaged: Relative paths of parts that had a receipt but not its content.
+        damaged: Relative paths of parts whose content does not match their receipt.
     """
 
     root: Path
     damaged: list[str] = field(default_factory=list)
 
     def path(self, relative: str) -> Path:
-        """Where a part lies."""
+        """Return the path of a part."""
         return self.root / relative
 
     def notes(self, relative: str, key: str) -> dict[str, Any] | None:
-        """The notes stored with a valid part, or None where the part has to be computed.
+        """Return the notes of a valid part; None if the part has to be computed.
 
         Args:
             relative: Path of the part inside the root.
@@ -75,8 +74,8 @@ class PartStore:
             relative: Path of the part inside the root.
             key: Fingerprint of everything that can change the part.
             frame: The table.
-            notes: What `notes` gives for it.
-            row_group: Rows that are read together; few where readers want some rows in the middle.
+            notes: Notes that are stored with the part, see `notes`.
+            row_group: Rows per row group; small values make reading single rows fast.
 
         Raises:
             StoreError: The disk is full or not writable; no other part is touched.
@@ -88,7 +87,7 @@ class PartStore:
     def put_together(
         self, relative: str, key: str, tables: Iterable[pl.DataFrame], notes: Mapping[str, Any]
     ) -> None:
-        """Write a part of many small tables, which are taken as they are written, then its receipt.
+        """Write an iterable of small tables as one part, then its receipt.
 
         Raises:
             StoreError: See `put`.
@@ -100,7 +99,7 @@ class PartStore:
         write_receipt(self.root, relative, content, key, notes)
 
     def keep_only(self, folder: str, relatives: set[str]) -> None:
-        """Remove the parts in a folder that the present plan does not name, with their receipts."""
+        """Remove the parts in a folder that are not in `relatives`, with their receipts."""
         for path in sorted(self.path(folder).glob("*.parquet")):
             relative = path.relative_to(self.root).as_posix()
             if relative not in relatives:
@@ -112,11 +111,11 @@ FOLDER = "observations"
 
 
 SIZE = "SONDE_CACHE_SIZE"
-"""Variable of the environment with the bound in gigabytes; 0 switches the cache off."""
+"""Environment variable with the maximum size in gigabytes; 0 disables the cache."""
 
 
 CACHED = "cached"
-"""A note on tables that were taken from here."""
+"""Key of the note on tables that were taken from the cache."""
 
 
 _GIGABYTES = 10.0
@@ -127,11 +126,11 @@ _TABLE, _ABOUT = ".parquet", ".json"
 
 @dataclass(frozen=True, slots=True)
 class TableCache:
-    """Tables by key, in the cache folder of this machine's user.
+    """Tables by key, in the cache folder of the user.
 
     Attributes:
         root: The folder.
-        most: Bytes that it may hold.
+        maximum: Maximum size in bytes; 0 disables the cache.
     """
 
     root: Path
@@ -139,15 +138,15 @@ class TableCache:
 
     @classmethod
     def off(cls) -> TableCache:
-        """One that keeps nothing and gives nothing."""
+        """Create a disabled cache, which stores and returns nothing."""
         return cls(cache_folder(FOLDER), 0)
 
     @classmethod
     def of_environment(cls) -> TableCache:
-        """The cache that the environment describes.
+        """Create the cache with the size that the environment sets.
 
         Raises:
-            UsageError: The bound is no number.
+            UsageError: The size is no number.
         """
         try:
             most = int(max(0.0, float(os.environ.get(SIZE) or _GIGABYTES)) * 1e9)
@@ -158,15 +157,15 @@ class TableCache:
         return cls(cache_folder(FOLDER), most)
 
     def take(self, store: PartStore, relative: str, key: str) -> dict[str, Any] | None:
-        """Put a table into a run, if it is here and whole.
+        """Copy or link a table into a run, if it is in the cache and intact.
 
         Args:
             store: The run's tables.
-            relative: Where it goes in the run.
-            key: What it is known by.
+            relative: Path of the table in the run.
+            key: Key of the table.
 
         Returns:
-            The notes on it; None where it has to be computed.
+            The notes of the table; None if it has to be computed.
 
         Raises:
             StoreError: The run's folder cannot be written.
@@ -179,12 +178,12 @@ class TableCache:
             if known["key"] != key or hash_bytes(content) != known["content"]:
                 return None
             notes = dict(known["notes"])
-            # What is used now goes last when room is needed.
+            # The modification time marks the last use, for `trim`.
             os.utime(table)
         except (OSError, ValueError, LookupError, TypeError):
             return None
         target = store.path(relative)
-        # Another process may have put other bytes there since they were read.
+        # Another process may have written other bytes since they were read.
         if not linked(table, target) or target.read_bytes() != content:
             write_atomic(target, content)
         notes[CACHED] = True
@@ -192,7 +191,7 @@ class TableCache:
         return notes
 
     def add(self, store: PartStore, relative: str) -> None:
-        """Keep a table that a run has just written; a cache that cannot be written keeps nothing."""
+        """Add a table that a run has just written; failures to write are ignored."""
         receipt = read_receipt(store.root, relative)
         if not self.most or receipt is None:
             return
@@ -204,7 +203,7 @@ class TableCache:
             write_atomic(about, json.dumps(known))
 
     def trim(self) -> None:
-        """Remove what was used longest ago until the rest is within the bound, as far as files allow it."""
+        """Remove the least recently used tables until the cache is within its maximum size."""
         found: list[tuple[float, int, Path]] = []
         with contextlib.suppress(OSError):
             tables = list(self.root.rglob(f"*{_TABLE}")) if self.most else []
@@ -217,7 +216,7 @@ class TableCache:
             if size <= self.most:
                 return
             with contextlib.suppress(OSError):
-                # Another process may have been faster.
+                # Another process may have removed it already.
                 table.unlink(missing_ok=True)
                 size -= one
                 table.with_suffix(_ABOUT).unlink(missing_ok=True)

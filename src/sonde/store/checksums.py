@@ -1,4 +1,4 @@
-"""Receipts: beside what was written lies what its content was, so that damage is seen and never shown."""
+"""Receipts: checksums and notes of written files, by which readers detect damage."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _COMPARISON = "comparison.json"
 
 
 _checked: dict[Path, tuple[str, str]] = {}
-"""Files that this process has found intact, with what the file system said of them and their receipts."""
+"""Files that this process has found intact, with the stamps of the file and its receipt at that time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What is known of a file that was written.
+    """Record of a written file.
 
     Attributes:
-        key: Fingerprint of everything that can change it; empty for what is written anew each time.
+        key: Fingerprint of everything that can change it; empty for files that are rewritten each time.
         content: Hash of its bytes.
-        notes: What its writer wants to know later.
-        size: Its bytes.
+        notes: Notes of its writer.
+        size: Its size in bytes.
     """
 
     key: str
@@ -45,12 +45,12 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A folder held against its receipts.
+    """Result of comparing a folder with its receipts.
 
     Attributes:
-        intact: Files whose content is what was written.
-        damaged: The others, each with what is wrong with it.
-        unchecked: Files without a receipt, such as checkpoints of trainings.
+        intact: Files whose content matches their receipt.
+        damaged: Files that do not match, each with the reason.
+        unchecked: Files without a receipt, such as training checkpoints.
     """
 
     intact: tuple[str, ...]
@@ -59,16 +59,18 @@ class Verified:
 
 
 def receipt_path(root: Path, relative: str) -> Path:
-    """Where the receipt of a file lies."""
+    """Return the path of the receipt of a file."""
     return root / FOLDER / f"{relative}{_ENDING}"
 
 
 def file_of(receipt: str) -> str:
-    """The file that a receipt is of, both by their relative paths; empty where it is no receipt.
+    """Convert the relative path of a receipt to that of its file; empty if it is no receipt.
 
-    >>> file_of("receipts/labels/a.parquet.json"), file_of("comparison/receipts/moved.parquet.json")
-    ('labels/a.parquet', 'comparison/moved.parquet')
-    >>> file_of("labels/a.parquet"), file_of("a/b/receipts/c.json")
+    >>> receipt_to_file("receipts/labels/a.parquet.json")
+    'labels/a.parquet'
+    >>> receipt_to_file("comparison/receipts/moved.parquet.json")
+    'comparison/moved.parquet'
+    >>> receipt_to_file("labels/a.parquet"), receipt_to_file("a/b/receipts/c.json")
     ('', '')
     """
     parts = PurePosixPath(receipt).parts
@@ -79,10 +81,10 @@ def file_of(receipt: str) -> str:
 
 
 def read_receipt(root: Path, relative: str) -> Receipt | None:
-    """The receipt of a file; None where it has none.
+    """Read the receipt of a file; None if it has none.
 
     Raises:
-        StoreError: There is one, and it cannot be read.
+        StoreError: The receipt cannot be read.
     """
     path = receipt_path(root, relative)
     try:
@@ -97,7 +99,7 @@ def read_receipt(root: Path, relative: str) -> Receipt | None:
 
 
 def receipt_from(content: bytes) -> Receipt | None:
-    """A receipt from its bytes; None where they are none."""
+    """Parse the content of a receipt; None if it is invalid."""
     try:
         found = json.loads(content)
         return Receipt(str(found["key"]), str(found["content"]), dict(found["notes"]), int(found["size"]))
@@ -108,7 +110,7 @@ def receipt_from(content: bytes) -> Receipt | None:
 def write_receipt(
     root: Path, relative: str, content: bytes, key: str = "", notes: Mapping[str, Any] | None = None
 ) -> None:
-    """Say what the content of a file is that has just been written.
+    """Write the receipt of a file that has just been written.
 
     Raises:
         StoreError: The disk is full or not writable.
@@ -118,7 +120,7 @@ def write_receipt(
 
 
 def write_with_receipt(root: Path, relative: str, content: bytes | str, key: str = "") -> Path:
-    """Write a file, then its receipt; without a key for what is written anew each time.
+    """Write a file, then its receipt; `key` is empty for files that are rewritten each time.
 
     Raises:
         StoreError: The disk is full or not writable.
@@ -130,12 +132,12 @@ def write_with_receipt(root: Path, relative: str, content: bytes | str, key: str
 
 
 def copy_signed(source: Path, target: Path, *, but: Sequence[str] = ()) -> None:
-    """Copy whatever has a receipt into another folder, unless it is there; a file comes before its receipt.
+    """Copy all intact files with a receipt, unless the target has them; each file before its receipt.
 
     Args:
-        source: The folder that is copied from; damaged files stay behind.
-        target: The folder that is copied into.
-        but: Files that are left out.
+        source: Source folder; damaged files are not copied.
+        target: Target folder.
+        exclude: Relative paths of files that are not copied.
 
     Raises:
         StoreError: The disk is full or not writable.
@@ -150,13 +152,12 @@ def copy_signed(source: Path, target: Path, *, but: Sequence[str] = ()) -> None:
 
 
 def must_be_intact(root: Path, relative: str) -> None:
-    """Refuse a file that is not what was written, or is gone; one without a receipt is taken as it is.
+    """Check that a file matches its receipt; a file without a receipt passes.
 
-    Its content is read once in a process, as long as the file system says that neither it nor its receipt
-    has changed.
+    The content is read once per process, unless the stamp of the file or its receipt changes.
 
     Raises:
-        StoreError: It has been damaged, changed or removed.
+        StoreError: The file has been damaged, changed or removed.
     """
     path = root / relative
     stamps = stamp_of(path), stamp_of(receipt_path(root, relative))
@@ -169,7 +170,7 @@ def must_be_intact(root: Path, relative: str) -> None:
 
 
 def tables_must_be_intact(root: Path) -> None:
-    """Refuse a run of whose tables one is not what was written; those that were removed are not missed.
+    """Check that all tables of a run match their receipts; removed tables are ignored.
 
     Raises:
         StoreError: A table has been damaged or changed.
@@ -180,14 +181,14 @@ def tables_must_be_intact(root: Path) -> None:
 
 
 def remedy(root: Path) -> str:
-    """What makes the files of a folder whole again."""
+    """Return the advice on how to restore the files of a folder."""
     if receipt_path(root, _COMPARISON).is_file():
         return "the same `sonde compare` writes it anew"
     return "the same `sonde run` computes anew what is damaged"
 
 
 def verify(root: Path) -> Verified:
-    """Hold every file of a folder against its receipt; a comparison inside a run has receipts of its own.
+    """Compare every file of a folder with its receipt; a comparison inside a run has receipts of its own.
 
     Raises:
         InputError: The folder has no receipts.
@@ -206,7 +207,7 @@ def verify(root: Path) -> Verified:
 
 
 def signed_files(root: Path) -> dict[str, tuple[Path, str]]:
-    """Files with a receipt by their path in a folder: the folder of the receipts, and the path in that."""
+    """List files with a receipt by relative path, with the folder of its receipts and its path in that."""
     return {
         (folder / relative).relative_to(root).as_posix(): (folder, relative)
         for folder in (root, *(inner.parent for inner in sorted(root.glob(f"*/{FOLDER}"))))
@@ -215,12 +216,12 @@ def signed_files(root: Path) -> dict[str, tuple[Path, str]]:
 
 
 def unsigned_files(root: Path, signed: Mapping[str, object]) -> tuple[str, ...]:
-    """Files without a receipt, such as checkpoints of trainings."""
+    """List files without a receipt, such as training checkpoints."""
     return tuple(sorted(set(_files(root)).difference(signed)))
 
 
 def _damage(root: Path, relative: str) -> str | None:
-    """What is wrong with a file, in a few words."""
+    """Describe the damage of a file in a few words; None if it is intact or has no receipt."""
     try:
         receipt = read_receipt(root, relative)
     except StoreError:

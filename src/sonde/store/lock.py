@@ -1,4 +1,4 @@
-"""One process a folder: a lock that the system frees when its holder dies, and that names the holder."""
+"""Exclusive access to folders: a lock for local folders and a lease for remote ones."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ NAME = ".lock"
 
 @contextmanager
 def held(folder: Path) -> Generator[None]:
-    """Hold a folder while something is written into it.
+    """Lock a folder while this context writes into it.
 
-    The lock of a process that has died is free: the next one takes it over.
+    The system frees the lock of a process that has died.
 
     Raises:
-        UsageError: Another process holds it; says which, where and since when. Or its name is not Unicode.
-        StoreError: The folder cannot be written to.
+        UsageError: Another process holds the lock (the message names it), or the name is not Unicode.
+        StoreError: The folder is not writable.
     """
     import fcntl
 
@@ -51,7 +51,7 @@ def held(folder: Path) -> Generator[None]:
         holder = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since})
         try:
             handle.truncate(0)
-            # Nothing is left in a buffer that would be written, and fail, once more.
+            # Unbuffered: a buffer would be written, and fail, once more.
             os.write(handle.fileno(), holder.encode())
         except OSError as error:
             raise _not_writable(folder, error) from error
@@ -77,26 +77,26 @@ LEASE = ".lease"
 
 
 EXPIRY_SECONDS = 30.0
-"""A lease that stays unchanged for so long is nobody's."""
+"""Seconds without a renewal after which a lease has expired."""
 
 
 RENEWAL_SECONDS = 5.0
-"""How often its holder renews it: a few renewals may fail before it is lost."""
+"""Interval of renewals: a few may fail before the lease expires."""
 
 
 _SETTLING_SECONDS = 1.0
-"""How long one that took over an expired lease waits, to see whether another did so at the same moment."""
+"""Wait after taking over an expired lease, to see whether another process did so at the same moment."""
 
 
 @dataclass(slots=True)
 class Lease:
-    """A lease on a folder of a file system.
+    """A lease on a folder of a remote file system.
 
     Attributes:
-        system: An fsspec file system.
-        path: Path of the object.
-        where: The address, for a person.
-        expiry: Seconds after which one that is not renewed is nobody's.
+        system: The fsspec file system.
+        path: Path of the lease object.
+        where: Address of the folder, for messages.
+        expiry: Seconds without a renewal after which a lease has expired.
     """
 
     system: Any
@@ -111,13 +111,13 @@ class Lease:
     _renewed: float = 0.0
 
     def take(self, note: Callable[[str], None]) -> None:
-        """Become its holder; one that is there already is watched until it is renewed or has expired.
+        """Take the lease; an existing one is watched until it is renewed or has expired.
 
         Args:
-            note: Is told where that takes a while.
+            note: Called with a message if that takes a while.
 
         Raises:
-            UsageError: Another process holds it; says which, where and since when.
+            UsageError: Another process holds the lease; the message names it.
         """
         found = self._read()
         if found is not None:
@@ -142,10 +142,10 @@ class Lease:
         self._must_be_ours()
 
     def renew(self) -> None:
-        """Say that its holder lives.
+        """Renew the lease.
 
         Raises:
-            StoreError: It is no longer ours; nothing may be written any more.
+            StoreError: Another process took it over; nothing may be written any more.
         """
         self._must_be_ours()
         self._renewals += 1
@@ -153,16 +153,16 @@ class Lease:
         self._renewed = time.monotonic()
 
     def check(self) -> None:
-        """Make sure that it is still ours before something is written; costs nothing soon after a renewal.
+        """Check before a write that the lease is still held; renews it unless that was done recently.
 
         Raises:
-            StoreError: It is not.
+            StoreError: Another process took it over.
         """
         if time.monotonic() - self._renewed > self.expiry / 3:
             self.renew()
 
     def give_back(self) -> None:
-        """Leave the folder to the next one, unless that has taken it already."""
+        """Release the lease, unless another process took it over."""
         found = self._read()
         if found is not None and found.get("token") == self._token:
             self._remove()
@@ -187,14 +187,14 @@ class Lease:
         try:
             return dict(json.loads(content))
         except (ValueError, TypeError):
-            # Whoever wrote it is as alive as the content changes.
+            # An unreadable lease is alive as long as its content changes.
             return {"token": repr(content[:1000])}
 
     def _remove(self) -> None:
         try:
             self.system.rm_file(self.path)
         except FileNotFoundError:
-            # Another one that waited for it was faster.
+            # Another waiting process was faster.
             return
 
     def _must_be_ours(self) -> None:
@@ -214,7 +214,7 @@ class Lease:
 
 
 def is_lease(system: Any, path: str) -> bool:
-    """Whether an object is a lease, and not somebody's file of that name."""
+    """Return whether an object is a lease, and not a user's file of that name."""
     try:
         return {"token", "renewals", "pid", "host", "since"} == dict(json.loads(system.cat_file(path))).keys()
     except (OSError, ValueError, TypeError):
@@ -222,7 +222,7 @@ def is_lease(system: Any, path: str) -> bool:
 
 
 def holder_at(system: Any, path: str) -> str:
-    """Who holds a lease, for a person."""
+    """Read the holder of a lease and format it for a message."""
     try:
         return _lease_holder(dict(json.loads(system.cat_file(path))))
     except (OSError, ValueError, TypeError):

@@ -1,7 +1,7 @@
-"""The manifest of an address: which of the objects there are sonde's, so that no other is ever touched.
+"""Manifest of a remote folder: the list of sonde's objects, so that no other is ever changed.
 
-It is written before what it lists is sent. An object that a killed process has left behind is therefore known
-as its own, and one that somebody else has put there is known as theirs.
+The manifest is written before the objects that it lists are sent. So objects of a killed process are known as
+sonde's, and all others as somebody else's.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from sonde.store.checksums import FOLDER, file_of, receipt_from
 
 NAME = ".sonde-manifest.json"
 UNFINISHED = f"{NAME}.tmp"
-"""What the manifest is written into where a store does not write an object whole or not at all."""
+"""Temporary name of the manifest on stores that do not write objects atomically."""
 
 _LARGEST = 256 << 20
 _HASH = re.compile("[0-9a-f]{32}")
 
 
 def read_manifest(system: Any, root: str, sizes: dict[str, int]) -> dict[str, str] | None:
-    """Sonde's objects at an address.
+    """Read the list of sonde's objects in a remote folder.
+
+    Without a manifest, as in a run that another program has copied, the receipts are used.
 
     Args:
         system: The fsspec file system.
-        root: The folder's path there.
-        sizes: The objects that lie there, by relative path, with their bytes.
+        root: Path of the folder.
+        sizes: Sizes in bytes of all objects in the folder, by relative path.
 
     Returns:
-        By relative path the hash of the content; empty for receipts and for files that have one. None where
-        nothing there was written by sonde. Without a manifest, as where another program has copied a run, the
-        receipts say.
+        Hashes of contents by relative path, empty for receipts and files that have one; None if nothing in
+        the folder was written by sonde.
 
     Raises:
-        StoreError: The manifest is not what was written.
+        StoreError: The manifest is damaged.
     """
     if NAME not in sizes:
         return _of_receipts(system, root, sizes)
@@ -48,12 +49,12 @@ def read_manifest(system: Any, root: str, sizes: dict[str, int]) -> dict[str, st
 
 
 def rebuilt(system: Any, root: str, sizes: dict[str, int]) -> dict[str, str]:
-    """What a manifest that is damaged listed, as far as receipts say it."""
+    """Rebuild a damaged manifest from the receipts."""
     return _of_receipts(system, root, sizes) or {}
 
 
 def manifest_bytes(files: dict[str, str]) -> bytes:
-    """The content of a manifest."""
+    """Format the content of a manifest as JSON."""
     listed = json.dumps(files, sort_keys=True)
     return json.dumps({"content": hash_text(listed), "files": files}, sort_keys=True).encode()
 
@@ -79,7 +80,7 @@ def _of_receipts(system: Any, root: str, sizes: dict[str, int]) -> dict[str, str
 
 
 def read_objects(system: Any, root: str, names: Iterable[str]) -> dict[str, bytes]:
-    """The content of small objects, by relative path; those that are gone are left out."""
+    """Read the content of small objects by relative path; missing ones are omitted."""
     by_path = {f"{root}/{name}": name for name in names}
     if not by_path:
         return {}
@@ -88,11 +89,11 @@ def read_objects(system: Any, root: str, names: Iterable[str]) -> dict[str, byte
 
 
 def relative_to(root: str, path: str) -> str:
-    """The path of an object inside a folder."""
+    """Return the path of an object relative to the folder."""
     return path.removeprefix("/").removeprefix(root.removeprefix("/")).removeprefix("/")
 
 
 def _is_inside(name: str) -> bool:
-    """Whether a name leads to no place outside its folder, and is none of the names that protect it."""
+    """Return whether a name stays inside its folder and is no reserved name."""
     parts = PurePosixPath(name).parts
     return bool(parts) and ".." not in parts and not name.startswith(("/", ".")) and parts != (FOLDER,)

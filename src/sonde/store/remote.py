@@ -1,7 +1,7 @@
-"""Folders of runs at an address (``s3://bucket/run``): a local copy is worked on and kept in step with it.
+"""Remote run folders (``s3://bucket/run``) and the synchronisation of their local copies.
 
-What is finished is sent with its receipt, the file first. Who writes works in one copy, who reads in another:
-the second is what lies at the address, damage included, and the first what it will be.
+Finished files are sent before their receipts. Writers and readers use separate copies: the copy of readers
+mirrors the remote folder, damage included, and that of writers is its next state.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sonde.store.checksums import FOLDER, file_of, receipt_from, signed_files, u
 from sonde.store.run_folder import slug
 
 _FLAT = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "az", "memory"})
-"""Stores without folders, where an object is written whole: making a folder there would make a bucket."""
+"""Protocols of stores with atomic writes and no folders; creating a folder there would create a bucket."""
 
 
 _SHOWN = 3
@@ -52,14 +52,14 @@ _SENDING_SECONDS = 0.5
 
 @dataclass(slots=True)
 class Remote:
-    """A folder at an address and its local copy.
+    """A remote folder and its local copy.
 
     Attributes:
         system: The fsspec file system.
-        root: The folder's path there.
-        address: The same for a person.
-        local: The copy.
-        beside: Another copy of this machine, from which a file may be taken.
+        root: Path of the folder there.
+        address: Address of the folder, for messages.
+        local: Path of the local copy.
+        beside: Another local copy, from which files may be taken.
     """
 
     system: Any
@@ -73,19 +73,19 @@ class Remote:
     _same: dict[str, Same] = field(default_factory=dict[str, Same])
 
     def must_be_ours(self, *, begins: bool) -> None:
-        """Refuse a place that holds something and no run, before anything is written there.
+        """Check before the first write that the remote folder is a run, or empty.
 
         Args:
-            begins: Whether a run may begin there, where nothing lies.
+            may_create: Whether a new run may be created in an empty folder.
 
         Raises:
-            UsageError: Something lies there that sonde has not written.
-            InputError: Nothing lies there, and nothing may begin.
+            UsageError: The folder holds objects that sonde has not written.
+            InputError: There is no run, and none may be created.
         """
         if self.system.exists(f"{self.root}/{manifest.NAME}"):
             return
         foreign = sorted(name for name in self._first_names() if not self._is_overhead(name))
-        # A run that another program has copied has no manifest.
+        # A run copied by another program has no manifest.
         if FOLDER in foreign:
             self._look(writes=True)
             if self._files is not None:
@@ -102,18 +102,18 @@ class Remote:
     def fetch(
         self, *, writes: bool = False, holds: bool = False, begins: bool = False, anew: bool = False
     ) -> None:
-        """Bring here what lies there and is not here.
+        """Download what the local copy lacks.
 
         Args:
-            writes: Whether what is whole here and differs there is kept, to be sent; else the copy becomes
-                what lies there.
-            holds: Whether this process holds the lease.
-            begins: Whether there may be nothing yet.
-            anew: Whether everything is read again, whatever the store says of it.
+            writable: Whether to keep intact local files that differ, to be sent; else the copy becomes a
+                mirror of the remote folder.
+            has_lease: Whether this process holds the lease.
+            may_create: Whether the remote folder may be empty.
+            reread: Whether to download everything again, even if the store reports no change.
 
         Raises:
             InputError: There is no run.
-            StoreError: Its manifest is damaged, or a process is just sending.
+            StoreError: The manifest is damaged, or another process is sending.
         """
         before = read_same(self.local, self.address)
         for last in (*[False] * (_SENDING_TRIES - 1), True):
@@ -127,7 +127,7 @@ class Remote:
             write_same(self.local, self.address, self._same)
             if not torn or holds or lock.LEASE not in self._objects:
                 break
-            # Whoever writes there sends a file before its receipt.
+            # A writer sends a file before its receipt.
             if last:
                 holder = lock.holder_at(self.system, f"{self.root}/{lock.LEASE}")
                 raise StoreError(
@@ -136,25 +136,25 @@ class Remote:
                 )
             time.sleep(_SENDING_SECONDS)
             before = self._same
-        # A process that works there on this machine may have written what it has not sent.
+        # A process of this machine may have written files that it has not sent yet.
         if not writes and (self._files is None or lock.LEASE not in self._objects):
             self._clear()
 
     def send(self, check: Callable[[], None], outputs: Sequence[str] | None = None) -> int:
-        """Send what is new here: each file, then its receipt.
+        """Send new and changed files, each before its receipt.
 
         Args:
-            check: Raises where nothing may be written any more.
-            outputs: Patterns of files that are sent; None for all.
+            check: Raises if nothing may be written any more.
+            outputs: Patterns of files to send; None for all.
 
         Returns:
-            The number of files that were sent.
+            Number of files sent.
 
         Raises:
-            StoreError: What lies in the place of a file is not sonde's.
+            StoreError: The path of a file is taken by an object that is not sonde's.
         """
         signed = signed_files(self.local)
-        # Each file with its receipt, or with nothing.
+        # Each file with its receipt, or an empty text.
         pairs = {
             name: (folder / FOLDER / f"{relative}.json").relative_to(self.local).as_posix()
             for name, (folder, relative) in signed.items()
@@ -172,7 +172,7 @@ class Remote:
             return 0
         files = self._claimed([one for name, receipt in new.items() for one in (name, receipt) if one], check)
         for name, receipt in new.items():
-            # What the work removes meanwhile is not missed.
+            # The run may remove files meanwhile.
             with contextlib.suppress(FileNotFoundError):
                 files[name] = self._sent(name, receipt, check)
         self._write_manifest(files)
@@ -180,7 +180,7 @@ class Remote:
         return len(new)
 
     def remove_stale(self, check: Callable[[], None]) -> None:
-        """Remove there what the manifest lists and what is no longer here, each receipt before its file."""
+        """Remove remote files that the manifest lists and the copy lacks, each receipt before its file."""
         files = dict(self._files or {})
         stale = [name for name in files if not (self.local / name).exists()]
         if not stale or not (self.local / FOLDER).is_dir():
@@ -195,7 +195,7 @@ class Remote:
         self._look_again()
 
     def place_for(self, relative: str) -> str:
-        """The path of a file there, whose folder is made where the store has any."""
+        """Return the remote path of a file, after creating its folder if the store has folders."""
         target = f"{self.root}/{relative}"
         if not self._is_flat:
             self.system.makedirs(target.rpartition("/")[0], exist_ok=True)
@@ -207,7 +207,7 @@ class Remote:
         return not _FLAT.isdisjoint([protocols] if isinstance(protocols, str) else protocols)
 
     def _first_names(self) -> list[str]:
-        """What stands in the folder itself; folders without a file are nothing."""
+        """List the names at the top of the remote folder, without empty folders."""
         try:
             found = self.system.ls(self.root, detail=True)
         except (FileNotFoundError, NotADirectoryError):
@@ -223,7 +223,7 @@ class Remote:
         ]
 
     def _is_overhead(self, name: str) -> bool:
-        """Whether an object is what a process of sonde leaves that was killed before it sent anything."""
+        """Return whether an object is left from a process of sonde that was killed before it sent files."""
         is_lease = name == lock.LEASE and lock.is_lease(self.system, f"{self.root}/{name}")
         return is_lease or name == manifest.UNFINISHED
 
@@ -231,7 +231,7 @@ class Remote:
         return InputError(f"{self.address}: no run here; `sonde run -o {self.address}` makes one")
 
     def _found(self) -> dict[str, int]:
-        """Ask what lies there; gives the bytes of each object."""
+        """List all remote objects with their sizes in bytes."""
         self.system.invalidate_cache()
         found: dict[str, Any] = self.system.find(self.root, detail=True)
         held = {manifest.relative_to(self.root, path): about for path, about in found.items()}
@@ -239,7 +239,7 @@ class Remote:
         return {name: int(about.get("size") or 0) for name, about in held.items()}
 
     def _look(self, *, writes: bool = False) -> None:
-        """Ask what lies there, and which of it is sonde's; a writer makes a damaged manifest anew."""
+        """List the remote objects and read the manifest; if `writable`, a damaged manifest is rebuilt."""
         sizes = self._found()
         self._is_listed = True
         try:
@@ -250,11 +250,11 @@ class Remote:
             self._files, self._is_listed = manifest.rebuilt(self.system, self.root, sizes), False
 
     def _mirror(self, before: Mapping[str, Same], *, writes: bool, anew: bool) -> list[str]:
-        """Make the copy what lies there; gives files that are not what their receipts say."""
+        """Update the local copy from the remote folder; return files that do not match their receipts."""
         files = self._files or {}
         there = [name for name in files if name in self._objects]
         for name in before:
-            # A writer keeps what is missing there, or not listed any more, and sends it again.
+            # A writer keeps files that are missing there, or not listed any more, and sends them again.
             is_there, is_listed = name in self._objects, name in files
             if not (is_there or is_listed if writes else is_there and is_listed):
                 (self.local / name).unlink(missing_ok=True)
@@ -281,7 +281,7 @@ class Remote:
         return torn
 
     def _clear(self) -> None:
-        """Remove here what does not lie there, such as a page that was never sent."""
+        """Remove local files that the remote folder lacks, such as a report that was never sent."""
         signed = signed_files(self.local)
         here = {*signed, *unsigned_files(self.local, signed)}
         for folder, relative in signed.values():
@@ -292,14 +292,14 @@ class Remote:
             (self.local / name).unlink(missing_ok=True)
 
     def _signed(self, receipts: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Files with a receipt that came from there, with the content that it names."""
+        """Yield files whose receipt was downloaded, with the hash in the receipt."""
         for name in receipts:
             if name in self._same and (file := file_of(name)) in (self._files or {}):
                 receipt = receipt_from((self.local / name).read_bytes())
                 yield file, receipt.content if receipt else ""
 
     def _unchanged(self, name: str, before: Mapping[str, Same]) -> Same | None:
-        """An object that is as it was when it was the same as its file, if that is so still."""
+        """Return the sync record of an object if it and its local file have not changed, else None."""
         one = before.get(name)
         if one is None or one.there != self._objects[name]:
             return None
@@ -309,13 +309,13 @@ class Remote:
         return Same(one.there, one.content, stamp)
 
     def _bring(self, name: str, wanted: str, *, kept: bool, loose: bool) -> None:
-        """Fetch one file as it lies there; one without a receipt only if it is what the manifest says.
+        """Download a file; one without a receipt only if it matches the manifest.
 
         Args:
-            name: Its relative path.
-            wanted: Hash of what it should be.
-            kept: Whether a file that is so here already stays, to be sent.
-            loose: Whether it has no receipt.
+            name: Relative path.
+            digest: Expected hash of the content.
+            keep_local: Whether to keep a local file that has this hash, to be sent.
+            lacks_receipt: Whether the file has no receipt.
         """
         target = self.local / name
         if not self._is_within(name) or (kept and target.is_file() and hash_file(target) == wanted):
@@ -336,25 +336,25 @@ class Remote:
             temporary.unlink(missing_ok=True)
 
     def _taken_beside(self, name: str, wanted: str, target: Path) -> bool:
-        """Take a file from the other copy of this machine, if the object is still what that was sent as."""
+        """Link a file from the other local copy, if the object has not changed since that was sent."""
         one = read_same(self.beside, self.address).get(name) if self.beside is not None else None
         if self.beside is None or one is None or one.there != self._objects[name] or one.content != wanted:
             return False
         if linked(self.beside / name, target) and hash_file(target) == wanted:
             return True
-        # What is written into a second name of a file would be written into the file.
+        # Writing through the hard link would change the file of the other copy.
         target.unlink(missing_ok=True)
         return False
 
     def _is_within(self, name: str) -> bool:
-        """Whether a path stays inside the copy, also through links."""
+        """Return whether a path stays inside the copy, with links resolved."""
         return (self.local / name).resolve().is_relative_to(self.local.resolve())
 
     def _is_same(self, name: str) -> bool:
         return name in self._same and self._same[name].here == stamp_of(self.local / name)
 
     def _claimed(self, names: Sequence[str], check: Callable[[], None]) -> dict[str, str]:
-        """List files as sonde's before they are sent."""
+        """Add files to the manifest before they are sent."""
         files = dict(self._files or {})
         for name in names:
             if name not in files and name in self._objects:
@@ -380,7 +380,7 @@ class Remote:
         self._files, self._is_listed = dict(files), True
 
     def _sent(self, name: str, receipt: str, check: Callable[[], None]) -> str:
-        """Send a file, then its receipt; gives what the manifest says of it."""
+        """Send a file, then its receipt; return its entry in the manifest."""
         signature = (self.local / receipt).read_bytes() if receipt else b""
         stamp = stamp_of(self.local / receipt) if receipt else ""
         if not self._is_same(name):
@@ -399,7 +399,7 @@ class Remote:
         self.system.put_file(str(path), self.place_for(relative))
 
     def _look_again(self) -> None:
-        """Ask what the store says of what was sent."""
+        """Complete the sync records of sent files with the store's metadata."""
         self._found()
         for name, one in self._same.items():
             if not one.there and name in self._objects:
@@ -408,7 +408,7 @@ class Remote:
 
 
 def _loose(there: Sequence[str], files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Files without a receipt, with the content that the manifest names."""
+    """Yield files without a receipt, with the hash in the manifest."""
     for name in there:
         if files[name]:
             yield name, files[name]
@@ -421,7 +421,7 @@ _TRIES = 3
 
 
 _STOP = signal.SIGUSR1
-"""The signal by which a lost lease ends the work; nothing sends it from outside."""
+"""Signal that interrupts the main thread when the lease is lost; no other process sends it."""
 
 
 @contextmanager
@@ -432,26 +432,26 @@ def in_step(
     outputs: Sequence[str] | None = None,
     begins: bool | None = None,
 ) -> Generator[Path]:
-    """Work in a folder wherever it is: a path of this machine as it is, an address through its local copy.
+    """Synchronise a folder with this context: a local path as it is, an address by its local copy.
 
-    What lies at the address is fetched first; what is finished here is sent while the work goes on and once
-    more when it ends, well or not. Nobody else can write there meanwhile. Objects that sonde has not written
-    stay as they are, and what the work removes is removed there when it ends well.
+    The remote folder is downloaded first. Finished files are sent during the context and at its end, also
+    after an error, under a lease that excludes other writers. Objects that sonde has not written are never
+    changed; files that the context removes are removed remotely if it succeeds.
 
     Args:
-        place: A path, or an address.
-        note: Is told what a person should know.
-        outputs: For work that reads a run: patterns of the files that it writes into it. They alone are sent,
-            and only if it ends well.
-        begins: Whether nothing may lie there yet; by default where `outputs` is None.
+        location: A path or an address.
+        note: Called with messages for the user.
+        outputs: For contexts that only read the run: patterns of the files that they add. Only these are
+            sent, and only on success.
+        may_create: Whether the remote folder may be empty; by default if `outputs` is None.
 
     Yields:
-        The folder to work in.
+        The local folder.
 
     Raises:
-        UsageError: The address cannot be used, holds something and no run, or another process writes there.
+        UsageError: The address is invalid, holds something other than a run, or another process writes there.
         InputError: There is no run to read.
-        StoreError: It does not answer, or was taken over; what was finished is kept in the local copy.
+        StoreError: The address does not answer, or another process took over; finished files are in the copy.
     """
     address = address_of(place)
     if not address:
@@ -475,7 +475,7 @@ def in_step(
             finally:
                 sender.end(is_well=is_well)
     except _LeaseLost:
-        # Said below, once the lease is given back.
+        # Raised below, after the lease is released.
         pass
     finally:
         with contextlib.suppress(Exception):
@@ -486,16 +486,16 @@ def in_step(
 
 
 def fetched(place: str | os.PathLike[str], *, anew: bool = False) -> Path:
-    """A folder to read from: a path of this machine as it is, an address as a local copy of what lies there.
+    """Return a local folder to read from: a path as it is, an address as a downloaded copy.
 
     Args:
-        place: A path, or an address.
-        anew: Whether every object is read, also where the store says that it has not changed.
+        location: A path or an address.
+        reread: Whether to download every object again, even if the store reports no change.
 
     Raises:
-        UsageError: The address cannot be used.
+        UsageError: The address is invalid.
         InputError: There is no run.
-        StoreError: It does not answer, or a process is sending there just now.
+        StoreError: The address does not answer, or another process is sending.
     """
     address = address_of(place)
     if not address:
@@ -507,12 +507,12 @@ def fetched(place: str | os.PathLike[str], *, anew: bool = False) -> Path:
 
 
 class _LeaseLost(BaseException):
-    """Ends the work of a process whose lease is another's; no handler of errors is to take it for one."""
+    """Raised when another process took over the lease; a `BaseException`, so that no handler swallows it."""
 
 
 @contextmanager
 def _stoppable() -> Generator[None]:
-    """Let another thread end the work of this one, also where Ctrl-C is ignored, as behind ``nohup``."""
+    """Allow another thread to interrupt the main thread, even if Ctrl-C is ignored, as under ``nohup``."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -528,7 +528,7 @@ def _stoppable() -> Generator[None]:
 
 
 class _Sender(threading.Thread):
-    """Sends what is finished and renews the lease while the work goes on."""
+    """Thread that sends finished files and renews the lease."""
 
     def __init__(self, remote: Remote, held: lock.Lease, outputs: Sequence[str] | None) -> None:
         super().__init__(daemon=True, name="sending")
@@ -538,7 +538,7 @@ class _Sender(threading.Thread):
         self.lost: StoreError | None = None
 
     def run(self) -> None:
-        """Until the work is over, or the lease is another's: then the work ends, which nobody would see."""
+        """Run until `end` is called, or the lease is lost: then the main thread is interrupted."""
         while not self._over.wait(min(_SECONDS_BETWEEN, self._held.expiry / 6)):
             try:
                 self._held.renew()
@@ -550,15 +550,15 @@ class _Sender(threading.Thread):
                     _thread.interrupt_main(_STOP)
                 return
             except Exception:
-                # A store that does not answer for a while is asked again; the last try tells.
+                # Errors of the connection are retried; only the last try in `end` reports them.
                 continue
 
     def end(self, *, is_well: bool) -> None:
-        """Send the rest.
+        """Send the remaining files.
 
         Args:
-            is_well: Whether the work came to its end: else nothing is removed, and of work that reads nothing
-                is sent.
+            is_complete: Whether the context succeeded; else nothing is removed, and with `outputs` nothing is
+                sent.
         """
         self._over.set()
         if self.is_alive():
@@ -584,7 +584,7 @@ class _Sender(threading.Thread):
 
 
 def _opened(address: str, *, writes: bool) -> Remote:
-    """A folder at an address that answers, with the copy of those that write there, or of those that read."""
+    """Open a remote folder with the local copy for writers or for readers."""
     system, root = open_address(address, manifest.NAME)
     name = f"{slug(address)}-{hash_text(address)[:12]}"
     writers, readers = copies_folder() / name, copies_folder() / f"{name}-read"

@@ -1,4 +1,4 @@
-"""The folder of a run: which file lies where, for those who write it and those who read it."""
+"""Paths and files of the folder of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CARD_FILES = ("card.json", "card.md")
 
 
 COMPARISON_FILES = ("comparison.*", "moved.parquet", "series.parquet")
-"""Patterns of what a card and a comparison write."""
+"""Patterns of the files of a comparison."""
 
 
 _LONGEST_SLUG = 120
@@ -29,7 +29,7 @@ _LARGEST_SUMMARY = 256 << 20
 
 
 def slug(model: str) -> str:
-    """A model's name as a folder name.
+    """Convert the name of a model to a folder name.
 
     >>> slug("sonde/mini-decoder")
     'sonde_mini-decoder'
@@ -37,17 +37,17 @@ def slug(model: str) -> str:
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", model).strip("_") or "model"
     if len(name) <= _LONGEST_SLUG:
         return name
-    # File systems end a name at 255 bytes; the digest keeps apart what begins alike.
+    # File systems limit names to 255 bytes; the digest separates names with a common prefix.
     return f"{name[:_LONGEST_SLUG]}-{hash_text(model)[:12]}"
 
 
 def label_path(task: str, group: str, of: str = "") -> str:
-    """Where the labels or the data set of a task lie inside the folder of a run.
+    """Return the relative path of the labels or the data set of a task in the folder of a run.
 
     Args:
         task: Public name of the task.
-        group: Beginning of the file names of a corpus and language.
-        of: ``labels`` of the lens that reads them, see `sonde.experiments.experiment.LensChoice`.
+        group: Prefix of the file names of a corpus and language.
+        labels: ``labels`` of the lens that reads them, see `sonde.experiments.experiment.LensChoice`.
 
     >>> label_path("idn", "python-2fa566a0"), label_path("idn", "python-2fa566a0", "probe")
     ('labels/task=idn/python-2fa566a0.parquet', 'labels/task=idn/python-2fa566a0.probe.parquet')
@@ -57,87 +57,87 @@ def label_path(task: str, group: str, of: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """Paths of a run (DESIGN, section 3, "Files of a run"); who reads a file of it asks `intact` first."""
+    """Paths of a run (DESIGN, section 3, "Files of a run"); readers of a file call `intact` first."""
 
     root: Path
 
     def intact(self, path: Path) -> Path:
-        """A file of the run that is read, once it is known to be what was written.
+        """Return `path` after checking that the file matches its receipt.
 
         Raises:
-            StoreError: It has been damaged, changed or removed.
+            StoreError: The file has been damaged, changed or removed.
         """
         must_be_intact(self.root, path.relative_to(self.root).as_posix())
         return path
 
     def holds(self, path: Path) -> bool:
-        """Whether the run has a file, which is then what was written.
+        """Return whether the run has a file, after checking that it is intact.
 
         Raises:
-            StoreError: It has been damaged, changed or removed.
+            StoreError: The file has been damaged, changed or removed.
         """
         return self.intact(path).is_file()
 
     def tables(self, folder: str, begin: str = "") -> list[Path]:
-        """The tables in a folder of the run, in order, once they are known to be what was written.
+        """Return the sorted paths of the tables in a folder of the run, after checking that they are intact.
 
         Args:
-            folder: Its path in the run.
-            begin: With what their names begin.
+            folder: Relative path of the folder.
+            prefix: Prefix of the file names.
 
         Raises:
-            StoreError: One has been damaged or changed.
+            StoreError: A table has been damaged or changed.
         """
         found = sorted((self.root / folder).glob("*.parquet"))
         return [self.intact(path) for path in found if path.name.startswith(begin)]
 
     def texts(self) -> list[Path]:
-        """The tables of what models read: items, and what tasks derived from them, as far as they are there.
+        """Return the existing tables of model inputs: items, and inputs that tasks derived from them.
 
         Raises:
-            StoreError: One has been damaged, changed or removed.
+            StoreError: A table has been damaged, changed or removed.
         """
         return [path for path in (self.items, self.inputs) if self.holds(path)]
 
     @property
     def summary(self) -> Path:
-        """What was asked and resolved: ``run.json``."""
+        """Summary with the resolved experiment: ``run.json``."""
         return self.root / "run.json"
 
     @property
     def items(self) -> Path:
-        """The items with their text."""
+        """Table of items with their text."""
         return self.root / "items.parquet"
 
     @property
     def inputs(self) -> Path:
-        """What tasks derived from the items and lenses read beside them."""
+        """Table of inputs that tasks derived from the items."""
         return self.root / "inputs.parquet"
 
     @property
     def trained(self) -> Path:
-        """Checkpoints and trained models, a folder a method."""
+        """Folder of checkpoints and trained models, with a subfolder per method."""
         return self.root / "trained"
 
     @property
     def models(self) -> Path:
-        """Copies of local checkpoints, a folder a hash, for machines that do not have them."""
+        """Folder of copies of local checkpoints, by hash, for machines that do not have them."""
         return self.root / "models"
 
     @property
     def scores(self) -> Path:
-        """One row a number."""
+        """Table of scores, one row per metric."""
         return self.root / "scores.parquet"
 
     @property
     def report(self) -> Path:
-        """The page."""
+        """The HTML report."""
         return self.root / "report.html"
 
     def page_is_current(self) -> bool:
-        """Whether the page is there as it was written, and of the present summary and scores.
+        """Return whether the report exists, is intact and belongs to the current summary and scores.
 
-        Contents say it: a clock that was set back makes what is newer look older.
+        This compares contents, not times, which are wrong after the clock was set back.
         """
         try:
             receipt = read_receipt(self.root, self.report.name)
@@ -146,34 +146,34 @@ class RunDirectory:
             return False
 
     def page_key(self) -> str:
-        """Fingerprint of what the page is drawn from: summary and scores, by their receipts."""
+        """Return the fingerprint of the inputs of the report: summary and scores, by their receipts."""
         found = [read_receipt(self.root, path.name) for path in (self.summary, self.scores)]
         return fingerprint("page", *(one.content if one else "" for one in found))
 
     @property
     def card(self) -> Path:
-        """What its lenses found, as data."""
+        """The card with the findings of all lenses, as JSON."""
         return self.root / "card.json"
 
     @property
     def card_section(self) -> Path:
-        """The same as a section of a model card."""
+        """The card as a section of a model card, in Markdown."""
         return self.root / "card.md"
 
     def observations(self, lens: str, model: str) -> str:
-        """Relative folder of the item tables of a lens and model."""
+        """Return the relative path of the folder with the item tables of a lens and model."""
         return f"observations/lens={lens}/model={slug(model)}"
 
     def label_tables(self, task: str, lens: str) -> list[Path]:
-        """The tables of labels, or the data sets, that a lens of the run reads of a task, one a group.
+        """Return the paths of the label tables or data sets of a task that a lens reads, one per group.
 
         Raises:
             InputError: The folder holds no run, or its summary cannot be read.
-            StoreError: The summary or a table is not what was written.
+            StoreError: The summary or a table is damaged.
         """
         lenses = self.read_summary().get("lenses") or ()
         of = next((str(one.get("labels") or "") for one in lenses if one.get("name") == lens), "")
-        # What tasks derived lies beside them and ends in ``.inputs``.
+        # Derived inputs are in the same folder and end in ``.inputs``.
         found = sorted((self.root / "labels" / f"task={task}").glob("*.parquet"))
         return [self.intact(path) for path in found if path.stem.partition(".")[2] == of]
 
@@ -183,7 +183,7 @@ class RunDirectory:
         Raises:
             UsageError: The name of the folder is not Unicode.
             InputError: The folder holds no run, or its summary cannot be read.
-            StoreError: The summary is not what was written.
+            StoreError: The summary is damaged.
         """
         check_name(self.root)
         name = shown(self.summary)

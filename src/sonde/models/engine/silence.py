@@ -7,17 +7,17 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 FAULTS = (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-"""What a model's own code raises where it cannot read what it is given."""
+"""Exceptions that a model's own code raises on input that it cannot process."""
 
 
 def one_line(error: BaseException) -> str:
-    """What a library says, in one line; its kind where it says nothing."""
+    """Format an exception of a library in one line: its message, or its type if that is empty."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 @contextmanager
 def quiet() -> Generator[None]:
-    """Keep the progress bars, retries and advice of the libraries that load out of the terminal."""
+    """Hide the progress bars, retries and advice of the Hugging Face libraries in this context."""
     from transformers.utils import logging as transformers_logging
 
     loggers = [logging.getLogger(name) for name in ("transformers", "huggingface_hub", "accelerate", "peft")]

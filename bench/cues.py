@@ -1,6 +1,6 @@
 """What words and their neighbours tell in each task about tokens; writes ``docs/measured/cues.json``.
 
-On the first of `sonde.languages.corpora_of` each language; a corpus that is not at hand is named in the file.
+On the first corpus of each language in `sonde.languages.list_corpora`; missing corpora are named in the file.
 Folds, settings and the test of every example once are as in `bench.baselines`.
 """
 

@@ -1,4 +1,4 @@
-"""Languages: text in, syntax trees, tokens, functions, definitions and calls out."""
+"""Languages: from a text to its syntax tree, tokens, functions, definitions and calls."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -24,7 +24,7 @@ LANGUAGES: Registry[Language] = Registry("sonde.languages", "language", "languag
 
 
 def corpora_of(language: str) -> tuple[str, ...]:
-    """Corpora of many packages that a machine has or can be given, the demo's first; see `language.toml`.
+    """Return the multi-package corpora that a language declares in `language.toml`, the demo's first.
 
     Raises:
         SondeError: There is no such language.
@@ -34,26 +34,26 @@ def corpora_of(language: str) -> tuple[str, ...]:
 
 @cache
 def reasons_without(language: str) -> Mapping[str, str]:
-    """Tasks that a language cannot have, each with the reason, as its ``language.toml`` declares them."""
+    """Return the tasks that a language cannot support, each with the reason given in `language.toml`."""
     declared = _declared(language, "without")
     return MappingProxyType({task: entry["reason"] for entry in declared for task in entry["tasks"]})
 
 
 def _declared(language: str, key: str) -> Sequence[Any]:
-    """A list of a language's ``language.toml``; empty where it has none."""
+    """Read a list of a language's `language.toml`; empty if the file or the key is missing."""
     package = LANGUAGES.module_name(language)
     return read_table(package, "language").get(key, ()) if has_table(package, "language") else ()
 
 
 def version_of(language: str) -> str:
-    """What of a language's rules is part of a key: its version, and of one handed in its content as well."""
+    """Return the version of a language's rules for keys; of a user-supplied language, with its hash."""
     return LANGUAGES.load(language).version + LANGUAGES.source_hash(language)
 
 
 def parses(language: str, text: str) -> bool:
-    """Return whether the grammar reads all of a text, which may be a function that is no file of its own.
+    """Return whether the grammar parses a text without an error, if need be inside a wrapper.
 
-    What it cannot read lies in the tree as fragments, and so do the labels of it.
+    Where it does not, the tree holds fragments, and labels derived from it are unreliable.
     """
     from sonde.languages.engine.treesitter import TreeSitterLanguage
 
@@ -65,9 +65,9 @@ def parses(language: str, text: str) -> bool:
 
 @cache
 def spelled(language: str) -> str:
-    """A language as prose writes it: as its own summary begins, else with a capital.
+    """Format a language's name for prose, as its summary spells it, else capitalised.
 
-    >>> spelled("php"), spelled("java"), spelled("text")
+    >>> format_language("php"), format_language("java"), format_language("text")
     ('PHP', 'Java', 'Text')
     """
     summary = next((header.summary for header in LANGUAGES.headers() if header.name == language), "")

@@ -1,1 +1,1 @@
-"""What every language shares: grammars, trees, tokens, definitions, metrics, relations, edits."""
+"""Code shared by all languages: grammars, trees, tokens, definitions, metrics, relations and edits."""

@@ -1,15 +1,15 @@
-"""Places of a function where CuBERT's bugs are put in: variables, binary operators, caught exceptions.
+"""Sites for CuBERT's bugs in a function: variables, binary operators and caught exceptions.
 
-Where variables are defined and meant is said in a language's ``locals.scm`` (`_locals`). Its ``bugs.scm``
+Variables are resolved by a language's ``locals.scm`` (see `sonde.languages.engine.names`). Its ``bugs.scm``
 captures:
 
-- ``@string`` literals in which code may stand, which are one token;
-- ``@operation`` nodes with two operands and an operator between them, or several of each in a row;
-- ``@caught`` names of types of exceptions in a handler;
-- ``@documentation`` the statement of a definition that is nothing but its documentation.
+- ``@string``: literals that may contain code, each a single token;
+- ``@operation``: nodes with two operands and an operator between them, or a chain of these;
+- ``@caught``: names of exception types in a handler;
+- ``@documentation``: the statement of a definition that is only its documentation.
 
-``bugs.toml`` holds the rows of operators that replace one another, which of them may be swapped, the types of
-exceptions, and what stands for a body that held documentation alone.
+``bugs.toml`` holds the rows of interchangeable operators, those whose operands may be swapped, the exception
+types, and the body that replaces one of documentation only.
 
 Kanade et al. 2020, appendix B.2.
 """
@@ -31,15 +31,15 @@ from sonde.languages.engine.tokens import ParsedText
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _DEFINED = frozenset(("parameter", "variable", "expression", "assigned", "again"))
-"""Kinds of definitions whose names are variables here: formal arguments and targets of assignments."""
+"""Kinds of definitions whose names count as variables: parameters and targets of assignments."""
 
 
 _PLACES = _DEFINED | {"deleted"}
-"""Kinds of definitions that are places of a variable; every other place is a reference."""
+"""Kinds of definitions that are occurrences of a variable; all other occurrences are references."""
 
 
 class Spot(NamedTuple):
-    """Characters of a text and what stands there."""
+    """A span of a text, in characters, with its surface."""
 
     start: int
     end: int
@@ -48,12 +48,12 @@ class Spot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OwnVariables:
-    """Variables that a function defines itself.
+    """The variables that a function defines.
 
     Attributes:
         names: Their names, sorted.
-        uses: Where the value of one is read, in text order.
-        places: Where one is read, defined or deleted, in text order; never inside a literal.
+        uses: Occurrences that read a variable, in text order.
+        places: Occurrences that read, define or delete a variable, in text order; none in a literal.
     """
 
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ class OwnVariables:
 
 
 class Operation(NamedTuple):
-    """A binary operator with its operands; ``operator.surface`` has one blank between two words."""
+    """A binary operator with its operands; ``operator.surface`` has a single space between words."""
 
     operator: Spot
     left: Spot
@@ -71,66 +71,66 @@ class Operation(NamedTuple):
 
     @property
     def start(self) -> int:
-        """First character of the left operand."""
+        """Return the first character of the left operand."""
         return self.left.start
 
     @property
     def end(self) -> int:
-        """One past the last character of the right operand."""
+        """Return the position one past the right operand."""
         return self.right.end
 
 
 @runtime_checkable
 class Bugs(Protocol):
-    """The facet ``bugs`` of a language."""
+    """The facet ``bugs`` of a language: sites where bugs may be inserted."""
 
     @property
     def version(self) -> str:
-        """Raised when an answer changes."""
+        """Return the version, which is raised when a result changes."""
         ...
 
     @property
     def rows(self) -> Mapping[str, tuple[str, ...]]:
-        """For each binary operator, the others that may stand in its place."""
+        """Return, for each binary operator, the operators that may replace it."""
         ...
 
     @property
     def swappable(self) -> frozenset[str]:
-        """Operators whose operands may not be swapped without changing the value."""
+        """Return the operators for which swapping the operands changes the value."""
         ...
 
     @property
     def exceptions(self) -> tuple[str, ...]:
-        """Types of exceptions that are asked for; empty where the language has no such task."""
+        """Return the exception types to predict; empty if the language has no such task."""
         ...
 
     def variables(self, text: str) -> OwnVariables:
-        """The variables that a function defines."""
+        """Return the variables that a function defines."""
         ...
 
     def replacements(self, text: str, use: Spot) -> tuple[str, ...]:
-        """The other variables that a function defines and that may be read at a use, sorted."""
+        """Return the function's other variables that may be read at a use, sorted."""
         ...
 
     def operations(self, text: str) -> tuple[Operation, ...]:
-        """Binary operators of `rows`, in text order."""
+        """List the binary operators of `rows` with their operands, in text order."""
         ...
 
     def caught(self, text: str) -> tuple[Spot, ...]:
-        """Types of `exceptions` in handlers, in text order."""
+        """List the names of `exceptions` in handlers, in text order."""
         ...
 
     def undocumented(self, text: str) -> str:
-        """A function without the documentation inside it."""
+        """Remove the documentation inside a function."""
         ...
 
     def parses(self, text: str) -> bool:
-        """Whether a text parses without an error."""
+        """Return whether a text parses without an error."""
         ...
 
 
 class QueryBugs:
-    """`Bugs` by a folder's ``bugs.scm`` and ``bugs.toml``.
+    """A `BugSites` by a folder's ``bugs.scm`` and ``bugs.toml``.
 
     Args:
         language: The language.
@@ -145,12 +145,12 @@ class QueryBugs:
 
     @property
     def version(self) -> str:
-        """Raised when an answer changes."""
+        """Return the version, which is raised when a result changes."""
         return str(self._raw.get("version", 1))
 
     @cached_property
     def rows(self) -> Mapping[str, tuple[str, ...]]:
-        """For each operator, the others of its row."""
+        """Return, for each operator, the others of its row."""
         return {
             operator: tuple(other for other in row if other != operator)
             for row in self._raw.get("rows", ())
@@ -159,35 +159,35 @@ class QueryBugs:
 
     @cached_property
     def swappable(self) -> frozenset[str]:
-        """Operators whose operands may not be swapped."""
+        """Return the operators for which swapping the operands changes the value."""
         return frozenset(self._raw.get("swappable", ()))
 
     @cached_property
     def exceptions(self) -> tuple[str, ...]:
-        """Types of exceptions."""
+        """Return the exception types to predict."""
         return tuple(self._raw.get("exceptions", ()))
 
     def variables(self, text: str) -> OwnVariables:
-        """The variables that a function defines."""
+        """Return the variables that a function defines."""
         return self._variables(text)
 
     def replacements(self, text: str, use: Spot) -> tuple[str, ...]:
-        """The other variables that a function defines and that may be read at a use."""
+        """Return the function's other variables that may be read at a use."""
         seen = facet_of(self._language.name, "flow", Flow).visible(text, use.start)
         return tuple(name for name in self.variables(text).names if name != use.surface and name in seen)
 
     def operations(self, text: str) -> tuple[Operation, ...]:
-        """Binary operators of `rows`."""
+        """List the binary operators of `rows` with their operands."""
         return self._operations(text)
 
     def caught(self, text: str) -> tuple[Spot, ...]:
-        """Types of `exceptions` in handlers."""
+        """List the names of `exceptions` in handlers."""
         source = self._language.syntax(text)[0]
         caught = sorted(_spot(node, source) for node in self._captured(text).get("caught", ()))
         return tuple(spot for spot in caught if spot.surface in self.exceptions)
 
     def undocumented(self, text: str) -> str:
-        """A function without the documentation inside it, that of the first definition."""
+        """Remove the documentation of the first definition in a function."""
         source = self._language.syntax(text)[0]
         found = self._captured(text).get("documentation", ())
         for node in sorted(found, key=lambda node: node.start_byte)[:1]:
@@ -202,7 +202,7 @@ class QueryBugs:
         return text
 
     def parses(self, text: str) -> bool:
-        """Whether a text parses without an error."""
+        """Return whether a text parses without an error."""
         return not self._language.syntax(text)[1].root_node.has_error
 
     def _capture(self, text: str) -> Mapping[str, list[tree_sitter.Node]]:
@@ -210,7 +210,7 @@ class QueryBugs:
         return dict(self._language.grammar.captures("bugs", root))
 
     def _literals(self, text: str) -> list[Spot]:
-        """Literals in which code may stand, in text order."""
+        """List the literals that may contain code, in text order."""
         source = self._language.syntax(text)[0]
         return sorted(_spot(node, source) for node in self._captured(text).get("string", ()))
 
@@ -230,7 +230,7 @@ class QueryBugs:
 
 
 def _operations(node: tree_sitter.Node, source: EncodedText) -> Iterator[Operation]:
-    """Each operator of a node between the operands beside it."""
+    """Yield each operator of a node with the operands before and after it."""
     children = [child for child in node.children if not child.is_extra]
     for place in range(1, len(children) - 1, 2):
         left, operator, right = children[place - 1 : place + 2]
@@ -249,7 +249,7 @@ def _spot(node: tree_sitter.Node, source: EncodedText) -> Spot:
 
 
 def _variables(reading: ParsedText, held: Locals, literals: list[Spot]) -> OwnVariables:
-    """The variables that the text's own definitions of some kinds name, wherever they are visible."""
+    """Collect the variables that the text defines, with all their occurrences, visible or not."""
     outer = {name for scope in held.scopes for name in scope.declared}
     kinds = {node.start_byte: kind for node, kind in held.definitions}
     names = {reading.text(node) for node, kind in held.definitions if kind in _DEFINED} - outer
@@ -272,5 +272,5 @@ def _inside(spot: Spot, literals: list[Spot]) -> bool:
 
 
 def facet(language: TreeSitterLanguage) -> QueryBugs:
-    """The facet ``bugs`` of every language with its files; ``misuse`` where variables are told."""
+    """Build the facet ``bugs``, or ``misuse`` for a language that has only `locals.scm`."""
     return QueryBugs(language)

@@ -1,8 +1,7 @@
-"""Facets of a language: what only some questions ask of it, each a module of the language's folder.
+"""Facets: optional capabilities of a language, such as metrics, relations, imports or edits.
 
-The protocol every language answers stays small. Metrics, relations, imports or edits are asked by a few tasks
-each; a folder that holds ``imports.py`` answers questions about imports, another does not, and a task
-that asks says so in one line.
+They keep the `Language` protocol small, since each is used by a few tasks. A language has the facet
+``imports`` if its folder holds ``imports.py``; a task that needs a facet refuses the other languages.
 """
 
 from __future__ import annotations
@@ -41,33 +40,33 @@ BY_QUERY: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "deprecations": ("sonde.languages.engine.deprecations", ("deprecations.scm", "deprecations.toml")),
     "edges": ("sonde.languages.engine.relation_query", ("relations.scm",)),
 }
-"""Facets that are the same code over every language: its module, and the files that have to say it.
+"""Facets implemented once for all languages: the module, and the files that a language's folder must hold.
 
-What needs no file is told by the tokens of a grammar. One module may answer several facets, the later ones
-of which ask for more of its files.
+A facet without files needs only the tokens of a grammar. A module may implement several facets, the later
+ones of which need more files.
 """
 
 
 ADDED = "sonde.facets"
-"""Entry points of facets that a package adds to a language of another, named ``<language>.<facet>``."""
+"""Entry point group for facets that a package adds to an existing language, named ``<language>.<facet>``."""
 
 
 def facet_of(language: str, name: str, protocol: type[F]) -> F:
-    """A facet of a language.
+    """Return a facet of a language.
 
     The module ``<language>/<name>.py`` defines ``facet(language)``, which is called once with the language
-    and gives an object with the methods of ``protocol``. What queries and tables can say whole (`BY_QUERY`)
-    needs no module: a folder with the files has the facet. A package may add one by an entry point (`ADDED`),
-    which takes the place of the one by query.
+    and returns an object with the methods of ``protocol``. A facet defined by queries and tables alone
+    (`QUERY_FACETS`) needs no module: a folder with the files has it. A package may add a facet by an entry
+    point (`ENTRY_POINT_GROUP`), which takes precedence over `QUERY_FACETS`.
 
     Args:
         language: Public name of the language.
-        name: The facet, the stem of its module: ``"metrics"``, ``"relations"``, ...
-        protocol: The runtime-checkable protocol of the facet, for the type of the answer.
+        name: Name of the facet, the stem of its module: ``"metrics"``, ``"relations"``, ...
+        protocol: Runtime-checkable protocol of the facet, which is the return type.
 
     Raises:
         UnknownNameError: No language has this name.
-        UsageError: The language does not have this facet; names those that do.
+        UsageError: The language does not have this facet; the message names those that do.
     """
     found: F = _checked(language, name, protocol)
     return found
@@ -75,7 +74,7 @@ def facet_of(language: str, name: str, protocol: type[F]) -> F:
 
 @functools.cache
 def _checked(language: str, name: str, protocol: type[Any]) -> Any:
-    """The facet, held against its protocol once: functions are asked by hundred thousands."""
+    """Return a facet after checking it against its protocol, once, since facets are fetched per function."""
     found = _facet(language, name)
     if not isinstance(found, protocol):
         raise TypeError(f"facet {name!r} of {language!r} does not answer {protocol.__name__}")
@@ -84,12 +83,12 @@ def _checked(language: str, name: str, protocol: type[Any]) -> Any:
 
 @functools.cache
 def has_facet(language: str, name: str) -> bool:
-    """Whether a language answers a facet, without importing the facet."""
+    """Return whether a language has a facet, without importing it."""
     return bool(_module(language, name))
 
 
 def _module(language: str, name: str) -> str:
-    """The module that defines a facet of a language, its own or that of all; empty where it has none."""
+    """Find the module that defines a facet: the language's own, a plugin's or the shared one; "" if none."""
     package = _languages().module_name(language)
     if importlib.util.find_spec(f"{package}.{name}") is not None:
         return f"{package}.{name}"

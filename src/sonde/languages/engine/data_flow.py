@@ -1,11 +1,11 @@
-"""Variables of a function: where they are declared, where they occur, and which is computed from which.
+"""Data flow: variables of a function, where they occur, and which is computed from which.
 
-Where names are defined, seen and meant is said in a language's `locals.scm` (`_locals`). Its `flow.scm`
-names, a match each, ``target`` with ``source``: the value of the source goes into the target; or ``parallel``
-with ``source``, where each of several targets gets the value at its own place.
+Names are resolved by a language's `locals.scm` (see `sonde.languages.engine.names`). Each match of its
+`flow.scm` captures ``target`` with ``source``: the value of the source goes into the target; or ``parallel``
+with ``source``, where each of several targets gets the value at its own position.
 
-What is left out, on purpose: fields reached through an object, values that calls change, the order of
-statements, and control dependence.
+Left out on purpose: fields reached through an object, values that calls change, the order of statements,
+and control dependence.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PLACES = frozenset(
         *("parenthesized_expression", "unary_expression"),
     )
 )
-"""Targets that lead to a place inside the value of a variable: ``a.b``, ``a[i]``, ``*a``."""
+"""Targets inside the value of a variable: ``a.b``, ``a[i]``, ``*a``."""
 
 
 _TARGETS = frozenset(
@@ -63,12 +63,12 @@ _KEYED = ("pair_pattern", "pair")
 
 
 class Element(NamedTuple):
-    """A part of a list of targets or values.
+    """An element of a list of targets or values.
 
     Attributes:
         node: The target or the value; None for a hole.
-        key: By what name it is taken, where that is not its position.
-        splat: Whether it takes or gives any number.
+        key: Key by which it is matched; "" if it is matched by position.
+        splat: Whether it takes or yields any number of values.
     """
 
     node: tree_sitter.Node | None
@@ -77,17 +77,17 @@ class Element(NamedTuple):
 
 
 ValueFlow = tuple[tree_sitter.Node, tree_sitter.Node]
-"""What is written, and a value that goes into it."""
+"""The node that is written, and a value that goes into it."""
 
 
 def assigned(target: tree_sitter.Node, source: tree_sitter.Node, *, parallel: bool) -> Iterator[ValueFlow]:
-    """Yield every part of a target with the values that go into it.
+    """Yield every element of a target with the values that go into it.
 
     Args:
-        target: The left side. Of ``a[i]`` and ``a.b`` what is written is ``a``.
+        target: The left side. In ``a[i]`` and ``a.b`` the written variable is ``a``.
         source: The right side.
-        parallel: Whether a list on the right gives each target a value of its own; a list that a loop goes
-            through gives all of them every value.
+        parallel: Whether a list on the right gives each target its own value; a list that a loop iterates
+            over gives every value to all targets.
     """
     while source.type == "assignment" and (value := source.child_by_field_name("right")):
         source = value
@@ -116,7 +116,7 @@ def _leading(node: tree_sitter.Node) -> tree_sitter.Node:
 
 
 def _elements(node: tree_sitter.Node) -> list[Element] | None:
-    """Return the parts of a list; None for what is no list."""
+    """Return the elements of a list, or None if the node is no list."""
     if node.type == "var_spec":
         return [Element(name) for name in node.children_by_field_name("name")]
     if node.type in _SPLATS:
@@ -170,7 +170,7 @@ def _key(node: tree_sitter.Node) -> str:
 def _pairs(
     targets: Sequence[Element], sources: Sequence[Element]
 ) -> list[tuple[Element, Sequence[Element]]] | None:
-    """Return the values of each target; None where it cannot be told."""
+    """Return the values of each target, or None if they cannot be determined."""
     if any(element.key for element in (*targets, *sources)):
         return _pairs_by_key(targets, sources)
     spread = next((index for index, element in enumerate(sources) if element.splat), None)
@@ -191,7 +191,7 @@ def _pairs(
 def _pairs_by_key(
     targets: Sequence[Element], sources: Sequence[Element]
 ) -> list[tuple[Element, Sequence[Element]]] | None:
-    """Return the values of each target by key; None where a key is computed or a value has none."""
+    """Return the values of each target by key, or None if a key is computed or missing."""
     keys = [element.key for element in (*targets, *sources) if not (element.splat and element in targets)]
     if any(not key or key[0] in "[$" for key in keys):
         return None
@@ -211,7 +211,7 @@ _KINDS = {
 
 
 class VariablePlace(NamedTuple):
-    """Characters of the text."""
+    """The span of an occurrence of a variable, in characters."""
 
     start: int
     end: int
@@ -225,8 +225,8 @@ class Variable:
         name: Its name.
         kind: ``"parameter"``, ``"local"`` or ``"field"`` (of a class inside the function).
         scope: Number of the scope that it belongs to.
-        places: Where it occurs, in text order.
-        declaration: The place of its first declaration; a comprehension uses a variable before it.
+        places: Its occurrences, in text order.
+        declaration: Its first declaration; in a comprehension, uses precede it.
     """
 
     name: str
@@ -238,34 +238,34 @@ class Variable:
 
 @runtime_checkable
 class Flow(Protocol):
-    """What a language says of the variables of a text."""
+    """The facet ``flow`` of a language: variables of a text and their dependencies."""
 
     def variables(self, text: str) -> tuple[Variable, ...]:
-        """The variables in the order of their first places."""
+        """List the variables in the order of their first occurrences."""
         ...
 
     def dependencies(self, text: str) -> frozenset[tuple[int, int]]:
-        """Pairs of variables, by index: the value of the first is computed from the second.
+        """Return pairs of variables, by index, where the first is computed from the second.
 
-        One assignment, or several through other variables.
+        The dependency may pass through other variables.
         """
         ...
 
     def visible(self, text: str, at: int) -> frozenset[str]:
-        """Names of the variables that may be read where an identifier begins; elsewhere none."""
+        """Return the variables that may be read at an identifier's start; none at other positions."""
         ...
 
 
 _HIDING = {"function": "", "type": "", "constant": ""}
-"""Kinds of definitions that give no variable, and hide one of their name in the scopes around."""
+"""Kinds of definitions that are no variables but shadow variables of outer scopes."""
 
 
 _KNOWN = frozenset(_KINDS) | {"again", "deleted", "constant"}
-"""Kinds of definitions whose name may be a variable's place; names of functions and types are none."""
+"""Kinds of definitions whose name may be an occurrence of a variable, unlike functions and types."""
 
 
 Defined = dict[str, tuple[int, str]]
-"""What a scope defines: for each name the first byte of its definition, and the kind of variable."""
+"""Definitions of a scope: for each name its first byte and the kind of variable."""
 
 
 @dataclass(slots=True)
@@ -274,11 +274,11 @@ class _Found:
     owner: list[tuple[int, int]]
     held: Locals
     names: defaultdict[int, Defined]
-    """What each scope defines; what is no variable and hides one is of no kind."""
+    """Definitions of each scope; a name that only shadows a variable has the kind ""."""
 
 
 class FlowOf:
-    """The `Flow` of a language by its query.
+    """A `Flow` by the queries of a language's folder.
 
     Args:
         language: The language.
@@ -291,11 +291,11 @@ class FlowOf:
         self._bytes = Kept(self._places_of_names)
 
     def variables(self, text: str) -> tuple[Variable, ...]:
-        """The variables in the order of their first places."""
+        """List the variables in the order of their first occurrences."""
         return self._found(text).variables
 
     def dependencies(self, text: str) -> frozenset[tuple[int, int]]:
-        """Pairs of variables, the first computed from the second, through others included."""
+        """Return pairs of variables, the first computed from the second, directly or through others."""
         found = self._found(text)
         direct: defaultdict[int, set[int]] = defaultdict(set)
         for match in self._language.grammar.matches("flow", self._language.reading(text).root):
@@ -318,7 +318,7 @@ class FlowOf:
         return frozenset(pairs)
 
     def visible(self, text: str, at: int) -> frozenset[str]:
-        """Names of the variables that may be read where an identifier begins; elsewhere none."""
+        """Return the variables that may be read at an identifier's start; none at other positions."""
         byte = self._bytes(text).get(at)
         if byte is None:
             return frozenset()
@@ -360,7 +360,7 @@ class FlowOf:
         return _Found(variables, owner, held, names)
 
     def _places_of_names(self, text: str) -> dict[int, int]:
-        """From the first character of each identifier to its first byte."""
+        """Map the first character of each identifier to its first byte."""
         reading = self._language.reading(text)
         return {
             reading.at(node.start_byte): node.start_byte for node, _ in self._language.locals(text).references
@@ -368,16 +368,16 @@ class FlowOf:
 
 
 def _declared(nodes: list[tree_sitter.Node], byte: int) -> tree_sitter.Node:
-    """The node of a variable's declaration, which begins at a byte; the first where none does."""
+    """Find the occurrence that begins at the byte of the declaration, else return the first one."""
     return next((node for node in nodes if node.start_byte == byte), nodes[0])
 
 
 def _owned(node: tree_sitter.Node, owner: list[tuple[int, int]]) -> list[int]:
-    """Variables that occur in a node, in text order."""
+    """Find the indices of the variables that occur in a node, in text order."""
     first, last = (bisect_left(owner, (byte,)) for byte in node.byte_range)
     return [variable for _, variable in owner[first:last]]
 
 
 def facet(language: TreeSitterLanguage) -> FlowOf:
-    """The facet ``flow`` of every language whose folder has the query."""
+    """Build the facet ``flow`` of a language whose folder has the query."""
     return FlowOf(language)

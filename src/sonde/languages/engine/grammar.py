@@ -1,4 +1,4 @@
-"""A grammar and its queries, loaded when first used."""
+"""Tree-sitter grammars, their queries and the settings of a language's `language.toml`, loaded lazily."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ from sonde.base.errors import InputError
 from sonde.languages.engine.text import EncodedText
 from sonde.languages.engine.tree import ERROR, Call, CodeTokens, Construct, Definition, Function, Tree
 
-# Children of one ERROR node beyond which a query is not run over them together; far more than in code that
-# somebody is still writing.
+# An ERROR node with more children is queried child by child. Unfinished code has far fewer.
 _WIDE = 5_000
 
 
-# Depth below which no match begins: a query takes time quadratic in the depth of a tree, a minute for a chain
-# of 64,000 attributes. No code that a person wrote comes near.
+# No match begins deeper than this: a query takes time quadratic in the depth of a tree, a minute for a
+# chain of 64,000 attributes. Handwritten code comes nowhere near.
 _DEEP = 6_000
 
 
@@ -35,24 +34,24 @@ _PREDICATE = re.compile(r"\(#([\w-]+[?!])")
 
 
 _KNOWN = frozenset({*("eq?", "not-eq?", "any-eq?", "match?", "not-match?", "any-match?", "any-of?"), "set!"})
-"""Conditions that tree-sitter's binding holds a query to; any other, ``not-any-of?`` too, it passes over."""
+"""Predicates that tree-sitter's Python binding evaluates; it ignores any other, such as ``not-any-of?``."""
 
 
 Match = dict[str, list[tree_sitter.Node]]
 
 
 class Parsed(Protocol):
-    """The tree of a text: the grammar's own, or the part of one that stands for the text."""
+    """tree-sitter's tree of a text, or the part of a larger tree that represents the text."""
 
     @property
     def root_node(self) -> tree_sitter.Node:
-        """The node around everything in the text."""
+        """Return the root node."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Subtree:
-    """The part of a tree that stands for a text, where more had to be parsed around it."""
+    """The part of a tree that represents a text which had to be parsed inside a wrapper."""
 
     root_node: tree_sitter.Node
 
@@ -61,7 +60,8 @@ class Grammar:
     """A tree-sitter grammar with the queries of a language's folder.
 
     Args:
-        module: Importable package of the grammar, its function behind a colon if it is not ``language``.
+        module: Importable package of the grammar, followed by a colon and its function unless that is
+            ``language``.
         package: The language's package, which holds the ``.scm`` files.
     """
 
@@ -73,23 +73,23 @@ class Grammar:
 
     @cached_property
     def language(self) -> tree_sitter.Language:
-        """The compiled grammar."""
+        """Load the compiled grammar."""
         module, _, function = self._module.partition(":")
         capsule: object = getattr(importlib.import_module(module), function or "language")()
         return tree_sitter.Language(capsule)
 
     def parse(self, data: bytes) -> tree_sitter.Tree:
-        """Parse UTF-8; each thread has its own parser."""
+        """Parse UTF-8 bytes; each thread has its own parser."""
         parser: tree_sitter.Parser | None = getattr(self._local, "parser", None)
         if parser is None:
             parser = self._local.parser = tree_sitter.Parser(self.language)
         return parser.parse(data)
 
     def query(self, name: str) -> tree_sitter.Query:
-        """The compiled query of a file, ``name`` without its ``.scm``; without a file it finds nothing.
+        """Compile the query file ``<name>.scm``, or an empty query if there is none.
 
         Raises:
-            InputError: It has a condition that would not be looked at.
+            InputError: The query has a predicate that tree-sitter's binding would ignore.
         """
         if name not in self._queries:
             file = files(self._package) / f"{name}.scm"
@@ -104,12 +104,12 @@ class Grammar:
         return self._queries[name]
 
     def matches(self, name: str, root: tree_sitter.Node) -> list[Match]:
-        """What each match of a query captured, by capture name."""
+        """Return the captured nodes of each match of a query, by capture name."""
         cursor = _cursor(self.query(name))
         return [found for part in _parts(root) for _, found in cursor.matches(part)]
 
     def captures(self, name: str, root: tree_sitter.Node) -> list[tuple[str, list[tree_sitter.Node]]]:
-        """Captured nodes by capture name, in the order in which the names first stand in the file."""
+        """Return the nodes of each capture name, in the order in which the names first appear in the file."""
         query = self.query(name)
         cursor = _cursor(query)
         found: dict[str, list[tree_sitter.Node]] = {}
@@ -127,7 +127,7 @@ def _cursor(query: tree_sitter.Query) -> tree_sitter.QueryCursor:
 
 
 def error_spans(root: tree_sitter.Node) -> list[tuple[int, int]]:
-    """Byte spans of the outermost ERROR nodes, in text order."""
+    """Find the byte spans of the outermost ERROR nodes, in text order."""
     spans: list[tuple[int, int]] = []
     cursor = root.walk()
     while True:
@@ -143,16 +143,16 @@ def error_spans(root: tree_sitter.Node) -> list[tuple[int, int]]:
 
 
 def node_text(node: tree_sitter.Node) -> str:
-    """The characters that a node stands for."""
+    """Decode the text of a node."""
     return (node.text or b"").decode("utf-8", "replace")
 
 
 def _parts(root: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
-    """The subtrees to run a query on: the whole tree, unless it holds a very wide ERROR node.
+    """Yield the nodes to run a query on: the root, unless the tree has a very wide ERROR node.
 
-    A query takes time quadratic in the children of one ERROR node (tree-sitter balances all other lists),
-    hours for a megabyte that is no code at all. There the query runs on each child alone; matches that
-    join siblings of such a node, which nothing is sure of anyway, are lost.
+    A query takes time quadratic in the children of an ERROR node (tree-sitter balances all other lists),
+    hours for a megabyte that is no code at all. There the query runs on each child separately; matches across
+    siblings in such a node, which are unreliable anyway, are lost.
     """
     wide = [node for node in (root, *root.children) if node.is_error and node.child_count > _WIDE]
     if not wide:
@@ -162,21 +162,21 @@ def _parts(root: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
         yield from node.children if node in wide else (node,)
 
 
-# tree-sitter's own number for ERROR nodes (ts_builtin_sym_error).
+# tree-sitter's kind id of ERROR nodes (ts_builtin_sym_error).
 _ERROR_KIND = 0xFFFF
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeRows:
-    """The nodes of a tree in pre-order, as the grammar counts: kinds are its numbers, places are bytes.
+    """The nodes of a tree in pre-order, with tree-sitter's kind ids and byte positions.
 
     Attributes:
-        kind: The grammar's number of each node's kind.
+        kind: Kind id of each node.
         start: First byte.
         end: One past the last byte.
         parent: Row of the parent, -1 for the root.
         last: One past the last row of the node's subtree.
-        missing: Rows of the nodes that the parser supposed where the text has nothing.
+        missing: Rows of the MISSING nodes, which the parser inserted where the text has none.
     """
 
     kind: list[int]
@@ -189,13 +189,13 @@ class NodeRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kinds:
-    """The kinds of a grammar; that of ERROR nodes is the last of each column.
+    """The node kinds of a grammar; each array has ERROR as its last entry.
 
     Attributes:
-        names: Their names, sorted. Several numbers may share one (aliases; a rule and its keyword).
-        place: For each number its name's place.
-        named: For each number whether the grammar names it.
-        name_of: From a number to its name.
+        names: Sorted names. Several kind ids may share a name (aliases; a rule and its keyword).
+        place: Index into ``names`` of each kind id.
+        named: Whether the grammar names the kind, for each kind id.
+        name_by_id: Name of each kind id.
     """
 
     names: tuple[str, ...]
@@ -219,13 +219,13 @@ def _kinds(grammar: tree_sitter.Language) -> _Kinds:
 
 
 def names_of_kinds(grammar: tree_sitter.Language) -> Mapping[int, str]:
-    """From the grammar's numbers to the names of its kinds."""
+    """Return the name of each kind id of a grammar."""
     return _kinds(grammar).name_of
 
 
 @lru_cache
 def named_kinds(grammar: tree_sitter.Language, names: Set[str]) -> frozenset[int]:
-    """The grammar's numbers of the kinds that it names (``string``) and that are among some names."""
+    """Return the ids of the named kinds (``string``, not ``"string"``) among ``names``."""
     known = _kinds(grammar)
     return frozenset(
         number
@@ -235,9 +235,9 @@ def named_kinds(grammar: tree_sitter.Language, names: Set[str]) -> frozenset[int
 
 
 def node_rows(parsed: Parsed) -> NodeRows:
-    """The nodes of a parsed text.
+    """Read the nodes of a syntax tree.
 
-    The walk keeps its own stack, so depth costs memory but never the interpreter's stack.
+    The walk keeps its own stack, so a deep tree costs memory but never the interpreter's stack.
     """
     nodes: list[tree_sitter.Node] = []
     parent: list[int] = []
@@ -282,13 +282,13 @@ def _rows_of(nodes: list[tree_sitter.Node], parent: list[int], last: list[int]) 
 
 
 def columns(rows: NodeRows, source: EncodedText, language: str, grammar: tree_sitter.Language) -> Tree:
-    """The columns of a parsed text.
+    """Build the `Tree` of a parsed text.
 
     Args:
-        rows: Its nodes.
+        rows: The nodes.
         source: The text.
         language: Public name of the language.
-        grammar: Where kind numbers get their names.
+        grammar: The grammar, for the names of kind ids.
     """
     known = _kinds(grammar)
     kind, begin, beyond, parent, last = np.array(
@@ -319,22 +319,21 @@ def columns(rows: NodeRows, source: EncodedText, language: str, grammar: tree_si
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRules:
-    """How the leaves of a tree become code tokens.
+    """Rules that classify the leaves of a tree as code tokens.
 
-    Every list holds node kinds as the grammar spells them. A leaf whose kind no list holds is punctuation.
+    All lists hold node kinds as the grammar spells them. A leaf whose kind is in no list is punctuation.
 
     Attributes:
         keywords: Reserved words.
         identifiers: Names; their roles come from `identifiers.scm`, else they are variables.
         operators: Operators.
         comments: Comments.
-        layout: Characters that only join or part lines, such as a backslash before a newline.
-        literals: Kind to role (``string``, ``number``, ...).
-        whole: Kinds with children that are one token to tasks: strings.
-        holds_text: Kinds with children whose own text, between the children, is a literal too.
-        under: Parent kind to exceptions: kind to token kind.
-        words: Parent kind, or empty for any, to words that the grammar takes for identifiers there: word to
-            token kind.
+        layout: Characters that only join or split lines, such as a backslash before a newline.
+        literals: Role of each literal kind (``string``, ``number``, ...).
+        whole: Kinds with children that are a single token to tasks: strings.
+        holds_text: Kinds with children whose text between the children is a literal too.
+        parent_overrides: For a parent kind, the token kinds of child kinds that differ from the lists.
+        words: For a parent kind, or "" for any, token kinds of words that the grammar parses as identifiers.
     """
 
     keywords: frozenset[str]
@@ -351,20 +350,20 @@ class TokenRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The head of a `language.toml`.
+    """The settings of a `language.toml`.
 
     Attributes:
-        grammar: Importable package of the grammar; its ``language()`` gives the tree-sitter language, or the
-            function that is named behind a colon.
-        distribution: Its name for package tools, where its version is asked.
-        rules: Raised by hand whenever a change in the folder changes an answer.
+        grammar: Importable package of the grammar, as `Grammar` takes it.
+        distribution: Name of the grammar's distribution, for its version.
+        rules: Version of the folder's rules, raised manually when a change in the folder changes a result.
         suffixes: File suffixes with their dot.
         builtins: Names that the language provides.
-        members: Text before and after a function that is no file of its own. What parses there alone, as one,
-            is read so by all: its tree is that node.
-        wrappers: Text before and after a function that is no file of its own.
-        declared_first: Whether a name means a variable only after its declaration, else in all of its scope.
-        tokens: From leaves to code tokens.
+        members: Text before and after a function that is no valid file by itself. A text that parses as one
+            function there has that node as its tree everywhere.
+        wrappers: The same for `parse_with_wrappers` only.
+        declared_first: Whether a name refers to a variable only after its declaration, else in all of its
+            scope.
+        tokens: Rules that classify leaves as code tokens.
     """
 
     grammar: str
@@ -379,17 +378,17 @@ class Settings:
 
 
 def read_table(package: str, name: str) -> dict[str, Any]:
-    """What a TOML file of a language's package says, ``name`` without its ``.toml``."""
+    """Read the TOML file ``<name>.toml`` of a language's package."""
     return tomllib.loads((files(package) / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def has_table(package: str, name: str) -> bool:
-    """Whether a language's package holds a TOML file."""
+    """Return whether a language's package has the TOML file ``<name>.toml``."""
     return (files(package) / f"{name}.toml").is_file()
 
 
 def has_grammar(package: str) -> bool:
-    """Whether a language is read by a tree-sitter grammar."""
+    """Return whether a language is parsed by a tree-sitter grammar."""
     return has_table(package, "language") and "grammar" in read_table(package, "language")
 
 
@@ -418,51 +417,51 @@ def read_settings(package: str) -> Settings:
 
 @runtime_checkable
 class Language(Protocol):
-    """A programming language (or plain text), as one folder of queries and rules.
+    """A programming language (or plain text), defined by a folder of queries and rules.
 
-    All positions are characters; ends are exclusive. No method executes or imports the code it reads.
+    All positions are characters; ends are exclusive. No method executes or imports the code that it reads.
     """
 
     @property
     def name(self) -> str:
-        """Public name, the folder's name."""
+        """Return the public name, which is the folder's."""
         ...
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """File suffixes with their dot."""
+        """Return the file suffixes with their dot."""
         ...
 
     @property
     def builtins(self) -> frozenset[str]:
-        """Names that the language itself provides."""
+        """Return the names that the language itself provides."""
         ...
 
     @property
     def version(self) -> str:
-        """Version of the grammar and of this folder's rules; part of every fingerprint built on them."""
+        """Return the version of the grammar and of the folder's rules, part of all dependent keys."""
         ...
 
     def parse(self, text: str) -> Tree:
-        """The syntax tree of a text; text that does not parse gives a tree with ERROR nodes."""
+        """Parse a text; the tree of a text that does not parse has ERROR nodes."""
         ...
 
     def functions(self, text: str) -> tuple[Function, ...]:
-        """Definitions with no enclosing function, in text order; fast, without building a `Tree`."""
+        """List the functions that lie in no other function, in text order; fast, builds no `Tree`."""
         ...
 
     def definitions(self, text: str) -> tuple[Definition, ...]:
-        """Every function, method and class definition, nested ones included; fast."""
+        """List every function, method and class definition, nested ones included; fast."""
         ...
 
     def calls(self, text: str) -> tuple[Call, ...]:
-        """Every call by name, in text order; fast."""
+        """List every call by name, in text order; fast."""
         ...
 
     def tokens(self, tree: Tree) -> CodeTokens:
-        """The code tokens with kind and role."""
+        """Return the code tokens with kind and role."""
         ...
 
     def constructs(self, tree: Tree) -> tuple[Construct, ...]:
-        """Spans of language-neutral constructs; they nest and may overlap."""
+        """List the spans of language-neutral constructs, which nest and may overlap."""
         ...

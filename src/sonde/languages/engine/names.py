@@ -1,24 +1,23 @@
-"""Which identifier binds a name, where the name is seen, and which refers: one account for all that ask.
+"""Scopes, definitions and references of names, from a language's `locals.scm`.
 
-A language's `locals.scm` is in tree-sitter's own convention:
+The query follows tree-sitter's convention:
 
-- ``@local.scope``; ``.function`` and ``.comprehension`` where only these count for some bindings, ``.class``
-  where nothing inside sees the names of the class, ``.closed`` where nothing inside sees a name around. A
-  block that is the body of a scope is no scope of its own, so parameters and loop variables belong to the
-  block they open.
+- ``@local.scope``; ``.function`` and ``.comprehension`` if only these count for some bindings, ``.class`` if
+  inner scopes do not see its names, ``.closed`` if inner scopes see no outer name. A block that is the body
+  of a scope is no separate scope, so parameters and loop variables belong to the block that they open.
 - ``@local.definition.KIND``: the name in a definition. Kinds: ``parameter``, ``variable``, ``exception``
-  (caught), ``pattern`` (taken by one), ``expression`` (belongs to the nearest function), ``again`` (given a
-  new value), ``assigned`` (given a value, which defines it where no variable of the name is seen before),
-  ``deleted``, ``field``, ``constant``, ``function``, ``method`` (with a name space of its own), ``type``.
-- ``@local.reference``: every identifier; ``.fixed`` one that is never the place of a misuse.
+  (caught), ``pattern`` (bound by one), ``expression`` (belongs to the nearest function), ``again``
+  (reassigned), ``assigned`` (assigned, which defines it unless a variable of that name is visible already),
+  ``deleted``, ``field``, ``constant``, ``function``, ``method`` (in a separate namespace), ``type``.
+- ``@local.reference``: every identifier; ``.fixed`` one that is never the site of a variable misuse.
 
-And what the convention has no word for:
+Sonde's additions to the convention:
 
 - ``@local.member``: an identifier that is no variable, such as the name of an attribute;
-- ``@local.written``: one whose variable gets a value there, which does not define it;
-- ``@local.outside``: what is evaluated in the scope around the innermost one, as a parameter's default is;
-- ``@local.late``: a value whose variables, which stand right before it, are seen only behind it;
-- ``@local.global``, ``@local.nonlocal``: a name that its scope takes from outside.
+- ``@local.written``: an identifier whose variable is assigned there but not defined;
+- ``@local.outside``: code evaluated in the parent of the innermost scope, such as a parameter's default;
+- ``@local.late``: a value; the variables defined directly before it are visible only after it;
+- ``@local.global``, ``@local.nonlocal``: a name that its scope declares to be an outer one.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ _DEFINITION, _SCOPE = "local.definition.", "local.scope"
 
 
 Span = tuple[int, int, str]
-"""First byte of a scope, one past its last, and its kind; ``"outside"`` is evaluated in the scope around."""
+"""First byte of a scope, one past its last, and its kind; ``"outside"``: evaluated in the parent scope."""
 
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """One lexical scope.
+    """A lexical scope.
 
     Attributes:
-        kind: ``"module"``, ``"function"``, ``"class"``, ``"comprehension"``, ``"closed"``, or empty for other
+        kind: ``"module"``, ``"function"``, ``"class"``, ``"comprehension"``, ``"closed"``, or "" for other
             blocks.
-        parent: The scope around it; None for the file's own.
-        number: Its place among the scopes of the text.
-        declared: Names that belong elsewhere, with ``"global"`` or ``"nonlocal"``.
+        parent: The enclosing scope; None for the module.
+        number: Index among the scopes of the text.
+        outer_names: Names that the scope declares to be outer ones, with ``"global"`` or ``"nonlocal"``.
     """
 
     kind: str
@@ -64,7 +63,7 @@ class Scope:
 
 @dataclass(slots=True)
 class _Region:
-    """Bytes that belong to a scope, which may be the one around the node that holds them."""
+    """A byte span evaluated in a scope, which may be the parent of the innermost one."""
 
     start: int
     end: int
@@ -76,7 +75,7 @@ class Scopes:
     """The scopes of a text by position.
 
     Args:
-        spans: Where scopes begin and end.
+        spans: Spans of the scopes.
         end: Length of the text in bytes.
     """
 
@@ -102,16 +101,16 @@ class Scopes:
         return iter({region.scope.number: region.scope for region in self._regions}.values())
 
     def at(self, position: int) -> Scope:
-        """The scope in which the code at a byte is evaluated."""
+        """Return the scope in which the code at a byte position is evaluated."""
         region = self._regions[bisect_right(self._starts, position) - 1]
         while region.within is not None and region.end <= position:
             region = region.within
         return region.scope
 
     def seen(self, scope: Scope, name: str = "") -> Iterator[Scope]:
-        """The scopes that a name in a scope is looked up in, innermost first; without a name all that may be.
+        """Yield the scopes in which a name is looked up, innermost first; without a name all visible ones.
 
-        Names of a class are seen in its own scope alone, unless its language has them seen further in.
+        Names of a ``"class"`` scope are visible only directly in it.
         """
         here, found = scope, scope
         while True:
@@ -128,13 +127,13 @@ class Scopes:
     def owner(
         self, scope: Scope, name: str, bound: Callable[[Scope], Collection[str]], *, past: bool = False
     ) -> Scope:
-        """The scope that a definition in a scope belongs to.
+        """Return the scope that a definition belongs to.
 
         Args:
-            scope: Where it stands.
-            name: What it binds.
-            bound: Names that are bound already in a scope, which a ``nonlocal`` may mean.
-            past: Whether it belongs to no comprehension.
+            scope: The innermost scope around the definition.
+            name: The defined name.
+            get_bound_names: Returns the names already bound in a scope, to which a ``nonlocal`` may refer.
+            skip_comprehensions: Whether the definition never belongs to a comprehension.
         """
         while past and scope.kind == "comprehension" and scope.parent is not None:
             scope = scope.parent
@@ -151,16 +150,17 @@ class Scopes:
 
 @dataclass(frozen=True, eq=False)
 class Locals:
-    """What `locals.scm` finds in a tree; nodes in text order.
+    """The matches of `locals.scm` in a tree; nodes in text order.
 
     Attributes:
-        definitions: Names in definitions with their kinds; of several kinds the last in the file.
-        references: Identifiers that are variables, definitions included, with empty or ``"fixed"``.
-        written: First bytes of names that get a value and are no definition.
-        outside: What is evaluated in the scope around.
-        spans: Where scopes begin and end.
-        declared: Names that a scope takes from outside: first byte, name, and ``"global"`` or ``"nonlocal"``.
-        late: For definitions that are seen only behind their value, by first byte, one past the value's last.
+        definitions: Names in definitions with their kind, the last in the query file if it gives several.
+        references: Identifiers of variables, definitions included, each with "" or ``"fixed"``.
+        written: First bytes of names that are assigned but not defined.
+        outside: Byte spans evaluated in the parent scope.
+        spans: Spans of the scopes.
+        outer_names: Names that a scope declares to be outer ones: first byte, name, and ``"global"`` or
+            ``"nonlocal"``.
+        late: For definitions visible only after their value, by first byte, the end of the value.
         end: Length of the text in bytes.
     """
 
@@ -175,12 +175,12 @@ class Locals:
 
     @cached_property
     def scopes(self) -> Scopes:
-        """The scopes, `outside` taken for what stands inside them."""
+        """Build the scopes by text position, with `outside` spans in the scope that contains them."""
         return self._scopes(self.spans)
 
     @cached_property
     def evaluated(self) -> Scopes:
-        """The scopes, `outside` where it is evaluated."""
+        """Build the scopes by evaluation, with `outside` spans in the parent scope."""
         outside = ((start, end, "outside") for start, end in self.outside)
         return self._scopes([*self.spans, *outside]) if self.outside else self.scopes
 
@@ -222,7 +222,7 @@ def locals_of(grammar: Grammar, root: tree_sitter.Node) -> Locals:
 
 
 def _late(values: Iterable[tree_sitter.Node], defined: list[int]) -> dict[int, int]:
-    """From the first byte of each definition that is seen only behind its value to the end of that."""
+    """Map the first byte of each definition that is visible only after its value to the end of the value."""
     found: dict[int, int] = {}
     for value in values:
         names = value.prev_named_sibling
@@ -234,7 +234,7 @@ def _late(values: Iterable[tree_sitter.Node], defined: list[int]) -> dict[int, i
 
 
 def _spans(captured: Mapping[str, list[tree_sitter.Node]]) -> Iterator[Span]:
-    """Where scopes begin and end, without blocks that are the body of one."""
+    """Yield the spans of scopes, without blocks that are the body of one."""
     kinds: dict[int, str] = {}
     nodes: list[tree_sitter.Node] = []
     for kind in ("", *_SCOPES):
@@ -243,14 +243,14 @@ def _spans(captured: Mapping[str, list[tree_sitter.Node]]) -> Iterator[Span]:
         nodes += found
     listed = nested(nodes)
     for node, above in listed:
-        # A comprehension, a lambda or a loop may be the body of another, and has variables of its own.
+        # A comprehension, a lambda or a loop may be the body of another, but has its own variables.
         block = node.type.endswith(("block", "_body"))
         if not block or above < 0 or listed[above][0].child_by_field_name("body") != node:
             yield (*node.byte_range, kinds[node.id])
 
 
 def _enclosing(scope: Scope) -> Scope | None:
-    """The function around a scope."""
+    """Return the nearest enclosing scope that is no class, or None."""
     around = scope.parent
     while around is not None and around.kind == "class":
         around = around.parent
@@ -258,12 +258,13 @@ def _enclosing(scope: Scope) -> Scope | None:
 
 
 def definitions_of(found: Locals, kinds: Mapping[str, str]) -> defaultdict[int, dict[str, tuple[int, str]]]:
-    """The names that each scope defines, by its number: the first byte of a first definition, and its kind.
+    """Find the names that each scope defines, by its number: first byte and kind of the first definition.
+
+    Names that a scope declares to be outer ones are defined in no scope.
 
     Args:
-        found: What the query found.
-        kinds: Kinds of definitions that count, and what each is. Names that a scope takes from outside are
-            defined in none.
+        bindings: Matches of the query.
+        kinds: Variable kind of each definition kind that counts.
     """
     names: defaultdict[int, dict[str, tuple[int, str]]] = defaultdict(dict)
     for node, kind in found.definitions:
@@ -283,14 +284,14 @@ def definitions_of(found: Locals, kinds: Mapping[str, str]) -> defaultdict[int, 
 def meant(
     found: Locals, names: Mapping[int, Mapping[str, tuple[int, str]]], name: str, at: int, *, ordered: bool
 ) -> Scope | None:
-    """The scope whose variable a name means at a byte; None where the text declares none.
+    """Resolve a name to the scope that defines its variable; None if the text defines none.
 
     Args:
-        found: What the query found.
-        names: What each scope defines, see `definitions_of`.
+        bindings: Matches of the query.
+        names: Definitions of each scope, see `find_definitions`.
         name: The name.
-        at: The byte.
-        ordered: Whether a name means a variable only after its declaration.
+        position: Byte position of the reference.
+        declared_first: Whether a name refers to a variable only after its declaration.
     """
     scopes = found.evaluated
     for scope in scopes.seen(scopes.at(at), name):
@@ -301,14 +302,14 @@ def meant(
 
 
 def is_seen(found: Locals, declared: tuple[int, str], at: int) -> bool:
-    """Whether a definition is seen at a byte of its scope where names mean what is declared before them."""
+    """Return whether a definition is visible at a byte of its scope, for languages that declare first."""
     first, kind = declared
-    # All of a class sees its fields.
+    # Fields are visible in all of their class.
     return kind == "field" or at == first or at >= found.late.get(first, first)
 
 
 def unbound(found: Locals, *, ordered: bool) -> frozenset[int]:
-    """First bytes of the references that mean nothing which the text defines; ``ordered`` as for `meant`."""
+    """Find the first bytes of references that resolve to no definition; see `resolve_name`."""
     names = definitions_of(found, {kind: kind for _, kind in found.definitions})
     return frozenset(
         node.start_byte

@@ -1,4 +1,4 @@
-"""Bytes of a text and back: tree-sitter counts bytes of UTF-8, everything else counts characters."""
+"""Conversion between characters and UTF-8 bytes: tree-sitter counts bytes, everything else characters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _LONE_RETURNS = re.compile(rb"\r(?!\n)")
 
 
-# What no grammar here sees: Unicode blanks, and the byte order mark and joiners that grammars skip as well.
+# Skipped by every grammar here: Unicode whitespace, the byte order mark and joiners.
 _BLANKS = np.zeros(0x10000, np.bool_)
 
 
@@ -29,25 +29,25 @@ _BREAK = re.compile("\r\n?|\n")
 
 
 def line_breaks(text: str, start: int, stop: int) -> int:
-    r"""How many lines end in a part of a text: at ``\n``, ``\r\n``, or a lone ``\r``, as editors count.
+    r"""Count the line breaks in a part of a text: ``\n``, ``\r\n``, or a lone ``\r``, as editors count.
 
-    >>> line_breaks("a\r\nb\rc\nd", 0, 7), line_breaks("a\r\nb", 0, 2)
+    >>> count_line_breaks("a\r\nb\rc\nd", 0, 7), count_line_breaks("a\r\nb", 0, 2)
     (3, 0)
     """
-    # A break that goes on behind the part ends its line there.
+    # A break that extends past the part ends its line there.
     return sum(found.end() <= stop for found in _BREAK.finditer(text, start, min(stop + 1, len(text))))
 
 
 def plain_breaks(text: str) -> str:
-    r"""Return a text whose lines all end with ``\n``."""
+    r"""Replace every line break of a text with ``\n``."""
     return _BREAK.sub("\n", text)
 
 
 def encode(text: str) -> bytes:
-    """The UTF-8 that a parser is given, one valid sequence a character.
+    """Encode a text as UTF-8 for a parser, one valid sequence per character.
 
-    A lone surrogate has no UTF-8; U+FFFD stands for it, which takes three bytes as well. A carriage return by
-    itself ends a line, which not every grammar knows; a line feed stands for it.
+    A lone surrogate has no UTF-8; it becomes U+FFFD, which also takes three bytes. A lone carriage return
+    becomes a line feed, since not every grammar treats it as a line break.
     """
     try:
         data = text.encode("utf-8")
@@ -58,13 +58,13 @@ def encode(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedText:
-    """A text with its bytes and the way from one to the other.
+    """A text with its UTF-8 bytes and the mapping from byte to character positions.
 
     Attributes:
         text: The characters.
-        data: Their UTF-8, see `encode`, with what was put before and behind it.
-        character: For each byte, and for the end, the character that begins there; a byte inside a
-            character gives the next one. None where both counts agree (ASCII).
+        data: Their UTF-8, see `encode`, with the prefix and suffix.
+        byte_to_character: For each byte, and for the end, the position of the character that begins there;
+            a byte inside a character maps to the next one. None if both counts agree (ASCII).
     """
 
     text: str
@@ -73,12 +73,12 @@ class EncodedText:
 
     @classmethod
     def of(cls, text: str, before: bytes = b"", after: bytes = b"") -> EncodedText:
-        """Encode a text and prepare the way back.
+        """Encode a text and map its bytes to characters.
 
         Args:
             text: The characters.
-            before: What the parser reads before the text, which takes no place in it.
-            after: The same behind it.
+            prefix: Bytes that the parser reads before the text; they count no characters.
+            suffix: Bytes that the parser reads after the text.
         """
         data = encode(text)
         if len(data) == len(text) and not before and not after:
@@ -90,22 +90,22 @@ class EncodedText:
         return cls(text, before + data + after, np.concatenate([character, behind]))
 
     def characters(self, offsets: Int[np.ndarray, " offset"]) -> Int[np.ndarray, " offset"]:
-        """Character positions of byte positions."""
+        """Convert byte positions to character positions."""
         return offsets if self.character is None else self.character[offsets]
 
     def at(self, offset: int) -> int:
-        """The character position of one byte position."""
+        """Convert a byte position to a character position."""
         return offset if self.character is None else int(self.character[offset])
 
     def slice(self, start: int, end: int) -> str:
-        """The characters between two byte positions."""
+        """Return the characters between two byte positions."""
         return self.text[self.at(start) : self.at(end)]
 
 
 def alike(one: Sequence[object], other: Sequence[object]) -> int:
-    """How many characters, or entries, two sequences begin with alike.
+    """Return the length of the common prefix of two sequences.
 
-    >>> alike("is not", "isn't"), alike([1, 2], [1, 2, 3])
+    >>> common_prefix_length("is not", "isn't"), common_prefix_length([1, 2], [1, 2, 3])
     (2, 2)
     """
     pairs = enumerate(zip(one, other, strict=False))
@@ -113,13 +113,13 @@ def alike(one: Sequence[object], other: Sequence[object]) -> int:
 
 
 def blank(text: str) -> Bool[np.ndarray, " character"]:
-    """Which characters of a text are blank."""
+    """Mark the characters of a text that are whitespace."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     return _BLANKS[np.minimum(codes, len(_BLANKS) - 1)]
 
 
 def in_common(one: str, other: str) -> int:
-    """How many characters two texts have in common at their beginnings."""
+    """Return the length of the common prefix of two texts, by bisection, which is fast for long texts."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -133,17 +133,17 @@ def in_common(one: str, other: str) -> int:
 V = TypeVar("V")
 
 
-# Callers ask the same text for its tree, its tokens and, when its batch has been forwarded, its constructs:
-# the texts of a job's functions, or one large file.
+# Callers need the tree of a text, its tokens and, after its batch has been forwarded, its constructs. The
+# cache holds the functions of one job, or one large file.
 _CHARACTERS = 200_000
 
 
 class Kept(Generic[V]):
-    """Answers by text, the oldest forgotten first; one text is kept however long it is.
+    """A thread-safe cache of values by text, which evicts the oldest first; it keeps at least one text.
 
     Args:
-        make: The answer to a text.
-        characters: How many characters the texts may have together.
+        make: Computes the value of a text.
+        characters: Maximum total length of the texts.
     """
 
     def __init__(self, make: Callable[[str], V], characters: int = _CHARACTERS) -> None:
@@ -154,8 +154,7 @@ class Kept(Generic[V]):
         self._lock = threading.Lock()
 
     def __call__(self, text: str) -> V:
-        """Return what was made of a text, made now if it is not kept."""
-        """Return what was made of a text, made now if it is not kept."""
+        """Return the value of a text, computed on the first call."""
         found = self._answers.get(text)
         if found is not None:
             return found

@@ -1,11 +1,11 @@
-"""Code tokens: the leaves of a tree, what no leaf covers, and what each is.
+"""Code tokens with their kind and role, from the leaves of a tree and the text that no leaf covers.
 
-Every character that is not blank lies in exactly one token. Mostly a token is a leaf. Two kinds of text
+Every character that is not whitespace lies in exactly one token. Most tokens are leaves. Two kinds of text
 lie in no leaf: text that a node holds between its children (a string around an escape), which becomes a
 literal whose ``node`` is that node; and characters that the grammar skips (a backslash before a newline,
-or what it could not place inside an ERROR node), which become layout or error tokens of the innermost
-node around them. An operator of two words (``not in``) is two tokens; a name with children (``$`` and what it
-stands before) is one.
+or text that it could not parse inside an ERROR node), which become layout or error tokens of the innermost
+node around them. An operator of two words (``not in``) is two tokens; a name with children (``$`` and the
+name after it) is one.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ Stretch = tuple[int, int, int]
 
 
 def code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source: EncodedText) -> CodeTokens:
-    """The code tokens of a tree.
+    """Build the code tokens of a tree.
 
     Args:
-        tree: The columns.
-        rules: From kinds of leaves to kinds of tokens.
-        captures: Of `identifiers.scm`: capture names are roles, a later one takes precedence;
-            ``within.ROLE`` gives a role to the names inside a node that have no other.
-        source: The text that the captures' bytes are in.
+        tree: The syntax tree.
+        rules: Rules from kinds of leaves to kinds of tokens.
+        captures: Captures of `identifiers.scm`: names are roles, a later one takes precedence;
+            ``within.ROLE`` gives a role to the names inside a node that have no other role.
+        source: The text, for the captures' byte positions.
     """
     visible = ~blank(tree.text)
     seen = np.zeros(len(visible) + 1, np.int32)
     np.cumsum(visible, out=seen[1:])
     kinds = _kinds(tree, rules)
     leaves = _rows(tree, rules.whole & rules.identifiers)
-    # A grammar may spell a newline or an indent as a leaf; the blanks of a string are its content.
+    # A grammar may have leaves for newlines and indents; whitespace in a string is its content.
     written = (seen[tree.end[leaves]] > seen[tree.start[leaves]]) | (kinds[leaves] == _NUMBER["literal"])
     leaves = leaves[written]
     held = list(_held(tree, rules))
     start, end, node = _merge(tree.start[leaves], tree.end[leaves], leaves, held)
     kind = kinds[node]
-    # Tokens never overlap: where they hold as much ink as the text, none is left over.
+    # Tokens never overlap: if they hold as many visible characters as the text, none is uncovered.
     if int((seen[end] - seen[start]).sum()) != seen[-1]:
         skipped = list(_uncovered_runs(tree, start, end, visible))
         faulty = np.array([_in_error(tree, row) for _, _, row in skipped], np.bool_)
@@ -69,7 +69,7 @@ def code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source: Encod
 
 
 def _rows(tree: Tree, whole: frozenset[str]) -> Int[np.ndarray, " row"]:
-    """The leaves of a tree, and the outermost nodes of some kinds in place of what they hold."""
+    """Return the rows of all leaves, with the outermost nodes of ``kind_names`` in place of their leaves."""
     kinds = np.array([name in whole for name in tree.kinds], np.bool_)
     held = np.flatnonzero(kinds[tree.kind] & (tree.end > tree.start))
     if not len(held):
@@ -78,18 +78,18 @@ def _rows(tree: Tree, whole: frozenset[str]) -> Int[np.ndarray, " row"]:
     np.add.at(depth, held, 1)
     np.add.at(depth, tree.last[held], -1)
     inside = np.cumsum(depth)[:-1]
-    # A node of its own is inside itself once.
+    # A node counts as inside itself.
     outermost = held[inside[held] == 1]
     free = tree.leaves[inside[tree.leaves] == 0]
     return np.sort(np.concatenate([free, outermost]))
 
 
 def _kinds(tree: Tree, rules: TokenRules) -> Int[np.ndarray, " node"]:
-    """The token kind that each node has or would have as a leaf."""
+    """Return the token kind that each node has as a leaf."""
     kinds = np.array([_kind(name, rules) for name in tree.kinds], np.int32)[tree.kind]
     for parent in rules.under.keys() & set(tree.kinds):
         inside = np.flatnonzero(tree.kind[tree.parent] == tree.kinds.index(parent))
-        # The root has none above it, whatever the last row is.
+        # The root has no parent: its index -1 would select the last row.
         inside = inside[tree.parent[inside] >= 0]
         for name, kind in rules.under[parent].items():
             if name in tree.kinds:
@@ -99,7 +99,7 @@ def _kinds(tree: Tree, rules: TokenRules) -> Int[np.ndarray, " node"]:
 
 
 def _kind(name: str, rules: TokenRules) -> int:
-    """The number of the token kind that a kind of leaf is; the lists that come first take precedence."""
+    """Return the index of a leaf kind's token kind; the lists tested first take precedence."""
     if name in rules.literals:
         kind = "literal"
     elif name in rules.layout:
@@ -116,7 +116,7 @@ def _kind(name: str, rules: TokenRules) -> int:
 
 
 def _held(tree: Tree, rules: TokenRules) -> Iterator[Stretch]:
-    """Text that a node holds between its children, with the node's row."""
+    """Yield the text that nodes hold between their children, with the node's row."""
     holds = np.array([name in rules.holds_text for name in tree.kinds], np.bool_)
     if not holds.any():
         return
@@ -138,7 +138,7 @@ def _merge(
     node: Int[np.ndarray, " token"],
     more: list[Stretch],
 ) -> tuple[Int[np.ndarray, " merged"], Int[np.ndarray, " merged"], Int[np.ndarray, " merged"]]:
-    """Put stretches between tokens, in text order."""
+    """Merge runs into the tokens, in text order."""
     if not more:
         return start, end, node
     added = np.array(more, np.int32)
@@ -156,7 +156,7 @@ def _uncovered_runs(
     end: Int[np.ndarray, " token"],
     visible: Bool[np.ndarray, " character"],
 ) -> Iterator[Stretch]:
-    """Runs of visible characters in no token, with the innermost node around each."""
+    """Yield the runs of visible characters in no token, with the innermost node around each."""
     cover = np.zeros(len(visible) + 1, np.int32)
     np.add.at(cover, start, 1)
     np.add.at(cover, end, -1)
@@ -167,7 +167,7 @@ def _uncovered_runs(
 
 
 def _innermost(tree: Tree, start: int, end: int) -> int:
-    """The innermost node around a stretch, the root where none is."""
+    """Find the innermost node around a span, the root if there is none."""
     after = int(np.searchsorted(tree.start[tree.leaves], start))
     best = 0
     for leaf in tree.leaves[max(after - 1, 0) : after + 1].tolist():
@@ -191,7 +191,7 @@ def _roles(
     kind: Int[np.ndarray, " token"],
     node: Int[np.ndarray, " token"],
 ) -> tuple[str, ...]:
-    """Roles of identifiers from the captures, of literals from the rules, else empty."""
+    """Assign roles: to identifiers from the captures, to literals from the rules, to others ""."""
     literal = [rules.literals.get(name, "") for name in tree.kinds]
     roles = [
         literal[name] if number == _NUMBER["literal"] else ""
@@ -223,11 +223,11 @@ def _roles(
 
 
 class Leaf(NamedTuple):
-    """One token of the text: a tuple, since a corpus has hundreds of them a function.
+    """A leaf of the text, as a tuple because a corpus has hundreds per function.
 
     Attributes:
-        kind: The grammar's name of the node, ``"ERROR"`` for what no node covers.
-        parent: Name of the node around it.
+        kind: The grammar's name of the node, ``"ERROR"`` for text in no node.
+        parent: Kind of its parent.
         start: First character in the text.
         end: One past the last character.
         text: The characters.
@@ -242,13 +242,13 @@ class Leaf(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParsedText:
-    """A parsed text, perhaps inside a wrapper.
+    """A parsed text, possibly inside a wrapper.
 
     Attributes:
-        source: What was parsed, with its way from bytes to characters.
-        parsed: The grammar's own tree.
-        before: Characters of the wrapper before the text.
-        length: Characters of the text.
+        source: The text, with its wrapper, that was parsed.
+        parsed: Its syntax tree.
+        before: Number of characters of the wrapper before the text.
+        length: Number of characters of the text.
     """
 
     source: EncodedText
@@ -258,25 +258,25 @@ class ParsedText:
 
     @property
     def root(self) -> tree_sitter.Node:
-        """The grammar's root node."""
+        """Return the root node of the syntax tree."""
         return self.parsed.root_node
 
     def at(self, byte: int) -> int:
-        """The character of the text at a byte of the source, kept inside the text."""
+        """Convert a byte position in the source to a character position, clipped to the text."""
         if not self.before and self.length == len(self.source.text):
             return self.source.at(byte)
         return min(max(self.source.at(byte) - self.before, 0), self.length)
 
     def span(self, node: tree_sitter.Node) -> tuple[int, int]:
-        """First character of a node and one past its last."""
+        """Return the first character of a node and one past its last."""
         return self.at(node.start_byte), self.at(node.end_byte)
 
     def text(self, node: tree_sitter.Node) -> str:
-        """The characters of a node."""
+        """Return the text of a node."""
         return self.source.slice(node.start_byte, node.end_byte)
 
     def inside(self, node: tree_sitter.Node) -> bool:
-        """Whether a node lies in the text and not in the wrapper."""
+        """Return whether a node lies in the text, not in the wrapper."""
         start = self.source.at(node.start_byte) - self.before
         return start >= 0 and self.source.at(node.end_byte) - self.before <= self.length
 
@@ -286,7 +286,7 @@ def read(
     text: str,
     wrappers: tuple[tuple[str, str], ...],
 ) -> ParsedText:
-    """Parse a text; where it does not parse, the first wrapper in which it does is kept around it."""
+    """Parse a text; if it has errors, inside the first wrapper in which it parses without."""
     source, tree = syntax(text)
     if tree.root_node.has_error:
         for before, after in wrappers:
@@ -303,23 +303,23 @@ def leaves(
     *,
     without: Set[str],
 ) -> tuple[Leaf, ...]:
-    """The tokens of a text, in order.
+    """Extract the leaves of a parsed text, in order.
 
     Args:
-        reading: The parsed text.
-        rules: Which kinds are one token with everything in them, such as strings, and which are comments.
-        grammar: Where kind numbers get their names.
-        without: Kinds that are not listed, such as comments.
+        parsed_text: The parsed text.
+        rules: Rules that list the kinds to extract whole, such as strings, and the comments.
+        grammar: The grammar, for the names of kind ids.
+        exclude: Kinds to omit, such as comments.
 
     Returns:
-        Every leaf that shows a character; runs of characters that the grammar skipped are
-        tokens of kind ``"ERROR"``, but for those that only join lines.
+        Every leaf with a visible character. Words that the grammar skipped are leaves of kind ``"ERROR"``,
+        except those that only join lines.
     """
     before, characters = reading.before, reading.source.text
     end_of_text = before + reading.length
     names, whole = names_of_kinds(grammar), named_kinds(grammar, rules.whole | rules.comments)
     found: list[Leaf] = []
-    # A named tuple made by its name takes three times as long, and a corpus has hundreds a function.
+    # Calling the named tuple's class takes three times as long, and a corpus has hundreds per function.
     new = tuple.__new__
     covered, outside = before, 0
     rows = node_rows(reading.parsed)
@@ -335,7 +335,7 @@ def leaves(
         if start == end or end <= before or start >= end_of_text:
             continue
         name = names[kind]
-        # What the grammar could not place at all may be several words.
+        # Text that the grammar could not parse may be several words.
         if name == ERROR:
             continue
         if covered < start and not characters[covered:start].isspace():
@@ -350,7 +350,7 @@ def leaves(
 
 
 def told_by_word(leaf: Leaf, rules: TokenRules) -> str:
-    """What the word of an identifier tells that its kind does not; empty where it is one."""
+    """Return the token kind of an identifier that is really another word; "" if it is an identifier."""
     if leaf.kind not in rules.identifiers or not rules.words:
         return ""
     return rules.words.get(leaf.parent, {}).get(leaf.text) or rules.words.get("", {}).get(leaf.text, "")
@@ -372,7 +372,7 @@ def _skipped(text: str, start: int, end: int, before: int, layout: frozenset[str
 
 
 def nested(nodes: list[tree_sitter.Node]) -> list[tuple[tree_sitter.Node, int]]:
-    """Nodes in text order, outer ones first, each once, with the index of the innermost around it (or -1)."""
+    """Sort distinct nodes, outer ones first, each with the index of the innermost node around it or -1."""
     ordered = sorted(
         {(node.start_byte, -node.end_byte, node.id): node for node in nodes}.items(),
         key=lambda pair: pair[0][:2],
@@ -388,5 +388,5 @@ def nested(nodes: list[tree_sitter.Node]) -> list[tuple[tree_sitter.Node, int]]:
 
 
 def surfaces(table: Mapping[str, list[str]]) -> dict[str, str]:
-    """A table of classes turned round: from each surface to its class."""
+    """Invert a table of classes: map each surface to its class."""
     return {surface: name for name, listed in table.items() for surface in listed}

@@ -1,7 +1,6 @@
-"""A syntax tree as columns: one row a node in pre-order, positions in characters.
+"""A syntax tree as columns (one row per node, in pre-order) and what is derived from it.
 
-tree-sitter counts bytes; everything outside this folder counts characters. The conversion happens here
-and nowhere else.
+Positions are characters; tree-sitter's byte positions never leave `sonde.languages`.
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ import numpy as np
 from jaxtyping import Bool, Int, Num
 
 ERROR = "ERROR"
-"""The kind of nodes and characters that a grammar could not place."""
+"""Kind of the nodes and characters that a grammar could not parse."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """The syntax tree of one text.
+    """The syntax tree of a text.
 
     Rows are nodes in pre-order, so the descendants of node ``i`` are exactly ``i + 1 .. last[i] - 1``.
-    A text that does not parse is still a tree; ``error`` marks ERROR and MISSING nodes.
+    A text that does not parse still has a tree; ``error`` marks ERROR and MISSING nodes.
 
     Attributes:
         text: The source.
         language: The public name of the language.
-        kinds: Names of the node kinds that occur in this tree.
+        kinds: Names of the node kinds that occur in the tree.
         kind: Index into ``kinds``.
         parent: Row of the parent, -1 for the root.
         start: First character.
@@ -56,19 +55,19 @@ class Tree:
 
     @property
     def has_error(self) -> bool:
-        """Whether the text did not parse cleanly."""
+        """Return whether the tree has an ERROR or MISSING node."""
         return bool(self.error.any())
 
     def kind_name(self, node: int) -> str:
-        """The grammar's name of a node's kind."""
+        """Return the grammar's name for the kind of a node."""
         return self.kinds[self.kind[node]]
 
     def node_text(self, node: int) -> str:
-        """The characters that a node covers."""
+        """Return the text that a node covers."""
         return self.text[self.start[node] : self.end[node]]
 
     def ancestors(self, node: int) -> list[int]:
-        """Rows from the node's parent up to the root."""
+        """List the rows from the node's parent up to the root."""
         path: list[int] = []
         above = int(self.parent[node])
         while above >= 0:
@@ -79,16 +78,16 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A definition with no enclosing function; methods included.
+    """A function or method that lies in no other function.
 
     Attributes:
         start: First character of the definition in the file (its first decorator or modifier).
         end: One past the last character.
-        name: The bare name.
+        name: The unqualified name.
         qualified_name: Enclosing classes and the name, joined by dots.
-        docstring: The documentation as written, without its quotes or comment marks; empty where none is.
-        margins: Blanks that indent its further decorators and its name, first character and one past the
-            last. Without them the definition is one by itself: its first line has lost its own.
+        docstring: The documentation as written, without quotes or comment marks; empty if there is none.
+        margins: Spans of the indentation before its further decorators and its name. `extract` removes
+            them, since the first line of the definition begins without its own indentation.
     """
 
     start: int
@@ -99,7 +98,7 @@ class Function:
     margins: tuple[tuple[int, int], ...] = ()
 
     def taken_from(self, text: str) -> str:
-        """The definition by itself, out of the text of its file."""
+        """Extract the definition from the text of its file."""
         parts: list[str] = []
         at = self.start
         for start, end in self.margins:
@@ -108,14 +107,14 @@ class Function:
         return "".join([*parts, text[at : self.end]])
 
     def outside(self, position: int) -> int:
-        """A character of the definition by itself as one of the file."""
+        """Convert a position in the extracted definition to one in the file."""
         at = self.start + position
         for start, end in self.margins:
             at += end - start if start <= at else 0
         return at
 
     def inside(self, position: int) -> int:
-        """A character of the file as one of the definition by itself."""
+        """Convert a position in the file to one in the extracted definition."""
         left_out = sum(min(position, end) - start for start, end in self.margins if start < position)
         return position - self.start - left_out
 
@@ -138,9 +137,9 @@ class Call:
         name: The called name: ``f`` in ``f(x)`` and in ``a.b.f(x)``.
         start: First character of the name.
         end: One past its last character.
-        is_method: Whether a receiver stands before the name (``a.f()``), else the call is bare.
-        arguments_start: First character of the argument list, its opening bracket included; ``end`` where a
-            call is written without one.
+        is_method: Whether the call has a receiver (``a.f()``).
+        arguments_start: First character of the argument list, its opening bracket included; ``end`` if the
+            call has no argument list.
         arguments_end: One past the last character of the argument list, its closing bracket included.
         in_error: Whether the call lies inside an ERROR node.
     """
@@ -165,14 +164,14 @@ class Construct:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodeTokens:
-    """The code tokens of a text as columns, in text order, never overlapping; blanks are not tokens.
+    """The code tokens of a text as columns, in text order, never overlapping; whitespace is in no token.
 
     Attributes:
         start: First character.
         end: One past the last character.
-        kind: One of ``TOKEN_KINDS`` by index.
+        kind: Index into ``TOKEN_KINDS``.
         role: One of ``TOKEN_ROLES`` for identifiers and literals, else empty.
-        node: Row of the leaf in the tree that the token is; for text in no leaf, of the node around it.
+        node: Row of the token's leaf in the tree; for text in no leaf, row of the innermost node around it.
     """
 
     start: Int[np.ndarray, " token"]
@@ -223,25 +222,25 @@ CONSTRUCT_LABELS: tuple[str, ...] = (
 
 
 Labels = tuple[str, ...]
-"""Kinds of nodes that hold the same tokens, the outermost first."""
+"""Kinds of the nodes that span the same tokens, the outermost first."""
 
 
 ADDED: Labels = ()
-"""Of a node that only binarisation made, and of a token that is not alone in its node."""
+"""Labels of a node that binarisation added, and of a token that no node spans alone."""
 
 
 Constituents = Counter[tuple[str, int, int]]
-"""Kinds of nodes with the first and the last token that they hold; the same may be there several times."""
+"""Node kind, first token and last token of each constituent; the same may occur several times."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinaryTree:
-    """A binarised tree.
+    """A binarised constituency tree.
 
     Attributes:
-        distance: Height of the lowest node around tokens ``i`` and ``i + 1``; its two children lie below.
-        labels: That node's labels, `ADDED` where binarisation made it.
-        unary: Labels of the nodes that hold a token alone.
+        distance: Height of the lowest node that spans tokens ``i`` and ``i + 1``.
+        labels: Labels of that node, `NO_LABELS` if binarisation added it.
+        unary: Labels of the nodes that span a single token.
     """
 
     distance: Int[np.ndarray, " gap"]
@@ -250,7 +249,7 @@ class BinaryTree:
 
 
 class _Part(NamedTuple):
-    """A subtree: its tokens, its height, the gap at its top (-1 for a token), and the labels there."""
+    """A subtree: first and last token, height, the gap that its root splits (-1 for a token), root labels."""
 
     first: int
     last: int
@@ -260,11 +259,12 @@ class _Part(NamedTuple):
 
 
 def binarise(tree: Tree, tokens: CodeTokens) -> BinaryTree:
-    """The binary tree over some tokens of a tree; nodes that hold no token are left out.
+    """Build the binary tree over the tokens of a tree; nodes without tokens are dropped.
 
     Args:
-        tree: The tree.
-        tokens: Its tokens, at least one. What a node holds between its children is a token directly in it.
+        tree: The syntax tree.
+        tokens: Its tokens, at least one. Text that a node holds between its children is a token directly
+            in that node.
     """
     parts: dict[int, list[_Part]] = {}
     for token, holder in enumerate(_holders(tree, tokens)):
@@ -278,7 +278,7 @@ def binarise(tree: Tree, tokens: CodeTokens) -> BinaryTree:
         else:
             labels[part.gap] = part.labels
 
-    # Rows are in pre-order, so that a node is met when all that it holds has been.
+    # Rows are in pre-order, so in reverse each node follows all its descendants.
     waiting = sorted(_ancestors(tree, parts), reverse=True)
     for row in waiting:
         held = sorted(parts.pop(row))
@@ -300,14 +300,14 @@ def binarise(tree: Tree, tokens: CodeTokens) -> BinaryTree:
 
 
 def _holders(tree: Tree, tokens: CodeTokens) -> list[int]:
-    """The row of the node that holds each token directly, -1 where the token is the root."""
+    """Find the row of the node that holds each token directly, -1 if the token is the root."""
     rows = np.sort(tokens.node)
     inside = np.searchsorted(rows, tree.last[tokens.node]) - np.searchsorted(rows, tokens.node)
     return np.where(inside > 1, tokens.node, tree.parent[tokens.node]).tolist()
 
 
 def _ancestors(tree: Tree, holders: Sequence[int] | dict[int, list[_Part]]) -> set[int]:
-    """Some rows and all above them."""
+    """Collect rows and all their ancestors."""
     found: set[int] = set()
     for holder in holders:
         row = holder
@@ -320,12 +320,13 @@ def _ancestors(tree: Tree, holders: Sequence[int] | dict[int, list[_Part]]) -> s
 def constituents(
     distance: Num[np.ndarray, " gap"], labels: Sequence[Labels], unary: Sequence[Labels]
 ) -> Constituents:
-    """The constituents that three rows of values stand for; any values give some tree.
+    """Count the constituents of a tree given as distances and labels; any values give a tree.
 
     Args:
-        distance: The first of the highest gaps parts the whole, and so on in each part.
-        labels: Of each gap.
-        unary: Of each token.
+        distance: Height of each gap; the first of the highest gaps splits the sequence, then each part
+            is split in the same way.
+        labels: Labels of each gap.
+        unary: Labels of each token.
     """
     found: Constituents = Counter()
     for (first, last), kinds in zip(spans(distance), labels, strict=True):
@@ -336,7 +337,7 @@ def constituents(
 
 
 def spans(distance: Num[np.ndarray, " gap"]) -> list[tuple[int, int]]:
-    """First and last token of the part that each gap parts: it ends where a higher gap stands."""
+    """Find the first and last token of the span that each gap splits, up to the next higher gap."""
     heights = distance.tolist()
     first, last = [0] * len(heights), [len(heights)] * len(heights)
     higher: list[int] = []

@@ -1,8 +1,8 @@
-"""A language made of a tree-sitter grammar and a folder of queries.
+"""The `Language` protocol for a tree-sitter grammar and a folder of queries.
 
-The folder holds `language.toml` (see `_settings`), `definitions.scm` and `calls.scm` (see `_definitions`),
-`identifiers.scm` (captures are ``TOKEN_ROLES``, see `_tokens`; ``unbound.ROLE`` is one of names that mean no
-variable), `constructs.scm` (captures are ``CONSTRUCT_LABELS``), and in `rules.py` what none of them can say.
+The folder holds `language.toml` (see `LanguageSettings`), `definitions.scm` (see `build_sites`), `calls.scm`
+(see `build_calls`), `identifiers.scm` (captures are ``TOKEN_ROLES``; ``unbound.ROLE`` only for names that
+refer to no variable) and `constructs.scm` (captures are ``CONSTRUCT_LABELS``).
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _CALLED = ("method", "bare", "unbound")
 
 @dataclass(slots=True)
 class Site:
-    """One place of `definitions.scm`, in bytes.
+    """A definition or scope matched by `definitions.scm`; positions are bytes.
 
-    ``within`` is the innermost site around it, ``heads`` where the lines of its further decorators and of its
-    name begin, each with where that itself begins.
+    ``within`` is the innermost site around it. ``heads`` holds, for its further decorators and its name, the
+    start of the line and the start of the node itself.
     """
 
     role: str
@@ -62,11 +62,11 @@ class Site:
 
     @property
     def in_function(self) -> bool:
-        """Whether a function or a barrier is anywhere around."""
+        """Return whether a function or a barrier encloses the site."""
         return any(site.role in ("function", "barrier") for site in self.around())
 
     def around(self) -> Iterator[Site]:
-        """The sites around this one, innermost first."""
+        """Yield the sites around this one, innermost first."""
         site = self.within
         while site is not None:
             yield site
@@ -74,14 +74,14 @@ class Site:
 
 
 def sites(matches: Iterable[Match]) -> list[Site]:
-    """Merge the matches about one node and nest the places, in text order."""
+    """Merge the matches of each node into a site and nest the sites, in text order."""
     found: dict[tuple[int, int, str], Site] = {}
     for match in matches:
         role = next(name for name in _ROLES if name in match)
         node = match[role][0]
         start, end = node.start_byte, node.end_byte
         site = found.setdefault((start, end, role), Site(role, start, end))
-        # A name that the grammar put in where the text has none is no name.
+        # A MISSING name, which the parser inserted, is no name.
         if "name" in match and not match["name"][0].is_missing:
             site.name = match["name"][0].byte_range
         if "span" in match:
@@ -93,10 +93,10 @@ def sites(matches: Iterable[Match]) -> list[Site]:
                 if part.start_point.column
             )
         if "doc" in match:
-            # Of several comments in a row the last one stands next to the definition.
+            # Of several consecutive comments the last one is next to the definition.
             site.doc = max(match["doc"][-1].byte_range, site.doc or (0, 0))
         if "doc.lines" in match and (above := list(_directly_above(node, match["doc.lines"]))):
-            # The query may match each end of the row of comments.
+            # The query may match both ends of the run of comments.
             begin = min(above[-1].start_byte, site.doc[0] if site.doc else start)
             site.doc = begin, above[0].end_byte
     ordered = sorted(found.values(), key=lambda site: (site.start, -site.end, site.role != "scope"))
@@ -110,7 +110,7 @@ def sites(matches: Iterable[Match]) -> list[Site]:
 
 
 def _directly_above(node: tree_sitter.Node, comments: list[tree_sitter.Node]) -> Iterator[tree_sitter.Node]:
-    """The comments that end on the line before a node, or before another such comment, the last one first."""
+    """Yield the comments on the lines directly before a node, the last one first."""
     row = node.start_point.row
     for comment in reversed(comments):
         before = comment.prev_sibling
@@ -124,7 +124,7 @@ def _directly_above(node: tree_sitter.Node, comments: list[tree_sitter.Node]) ->
 def functions(
     found: Iterable[Site], source: EncodedText, docstring: Callable[[str], str]
 ) -> tuple[Function, ...]:
-    """Functions with no enclosing function; ``docstring`` takes the marks off documentation."""
+    """Build the functions that lie in no other function; ``extract_documentation`` strips comment marks."""
     listed: list[Function] = []
     for site in found:
         if site.role != "function" or site.name is None or site.in_function:
@@ -150,7 +150,7 @@ def functions(
 
 
 def definitions(found: Iterable[Site], source: EncodedText) -> tuple[Definition, ...]:
-    """All named definitions; a function directly in a class or scope is a method."""
+    """Build all named definitions; a function directly in a class or scope is a method."""
     listed: list[Definition] = []
     for site in found:
         if site.name is None or site.role not in ("function", "declaration", "class"):
@@ -169,13 +169,13 @@ def calls(
     source: EncodedText,
     unbound: Callable[[], Collection[int]],
 ) -> tuple[Call, ...]:
-    """Calls by name, in text order.
+    """Build the calls by name, in text order.
 
     Args:
-        matches: Those of `calls.scm`.
+        matches: Matches of `calls.scm`.
         errors: Byte spans of ERROR nodes.
         source: The text.
-        unbound: Gives the first bytes of names that mean no variable.
+        find_unbound_starts: Returns the first bytes of names that refer to no variable.
     """
     starts = [start for start, _ in errors]
     free = unbound() if any("unbound" in match for match in matches) else ()
@@ -187,7 +187,7 @@ def calls(
             continue
         called = match[how][0]
         start, end = called.byte_range
-        # As of definitions: a name that the grammar put in is no name.
+        # As in definitions, a MISSING name is no name.
         if called.is_missing or start in left_out or (how == "unbound" and start not in free):
             continue
         arguments = match["arguments"][0].byte_range if "arguments" in match else (end, end)
@@ -214,13 +214,13 @@ def _member(package: str) -> Any:
 
 
 class TreeSitterLanguage:
-    """The `Language` protocol over a folder's `language.toml`, queries and rules.
+    """A `Language` by a folder's `language.toml` and queries, with the lower-level results that facets use.
 
     Args:
         package: The folder as a package, ``__name__`` in its ``__init__.py``.
-        docstring: Takes documentation as it stands in the text, marks included, and gives its words;
-            empty for what is not documentation after all.
-        compiles: Whether the language's own compiler takes a text, where Python has it at hand.
+        extract_documentation: Strips the comment or quote marks from documentation as written; returns "" if
+            the text is no documentation.
+        compiles: Returns whether the language's own compiler accepts a text, if Python has one.
     """
 
     def __init__(
@@ -233,71 +233,71 @@ class TreeSitterLanguage:
         self._package = package
         self._docstring = docstring
         self.compiles = compiles
-        """Whether the language's own compiler takes a text; for facets."""
+        """Return whether the language's own compiler accepts a text."""
         self.syntax: Callable[[str], tuple[EncodedText, Parsed]] = Kept(self._parse)
-        """The grammar's own tree of a text, with the way from its bytes to characters; for facets."""
+        """Return the encoded text and its syntax tree."""
         self._sites: Callable[[str], tuple[list[Site], EncodedText]] = Kept(self._find_sites)
         self.parse: Callable[[str], Tree] = Kept(self._columns)
-        """The syntax tree as columns."""
+        """Return the syntax tree as columns."""
         self.reading: Callable[[str], ParsedText] = Kept(self._read)
-        """The tree of a function, perhaps inside a wrapper; for facets."""
+        """Return the parsed text of a function, possibly inside a wrapper."""
         self.leaves: Callable[[str], tuple[Leaf, ...]] = Kept(self._leaves)
-        """The tokens as a lexer lists them: no comments, no layout, a string is one; for facets."""
+        """Return the leaves as a lexer lists them: no comments, no layout, a string is a single leaf."""
         self.locals: Callable[[str], Locals] = Kept(self._locals)
-        """What binds names in a function and what refers to them; for facets."""
+        """Return the definitions and references of a function."""
         self.unbound: Callable[[str], frozenset[int]] = Kept(self._unbound_in)
-        """First bytes of a function's names that mean no variable; for facets."""
+        """Return the first bytes of a function's names that refer to no variable."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _member, (self._package,)
 
     @property
     def name(self) -> str:
-        """Public name, the folder's name."""
+        """Return the public name, which is the folder's."""
         return public_stem(self._package)
 
     @cached_property
     def settings(self) -> Settings:
-        """What `language.toml` says."""
+        """Read `language.toml`."""
         return read_settings(self._package)
 
     @cached_property
     def grammar(self) -> Grammar:
-        """The grammar and its queries."""
+        """Load the grammar and its queries."""
         return Grammar(self.settings.grammar, self._package)
 
     def table(self, name: str) -> dict[str, Any]:
-        """What a TOML file of the folder says, ``name`` without its ``.toml``, or nothing; for facets."""
+        """Read the TOML file ``<name>.toml`` of the folder, or return an empty table if there is none."""
         return read_table(self._package, name) if has_table(self._package, name) else {}
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """File suffixes with their dot."""
+        """Return the file suffixes with their dot."""
         return self.settings.suffixes
 
     @property
     def builtins(self) -> frozenset[str]:
-        """Names that the language provides."""
+        """Return the names that the language itself provides."""
         return self.settings.builtins
 
     @property
     def version(self) -> str:
-        """Versions of tree-sitter and of the grammar, and the folder's rules number."""
+        """Return the versions of tree-sitter, the grammar and the folder's rules."""
         parts = (f"{name} {version(name)}" for name in ("tree-sitter", self.settings.distribution))
         return ", ".join([*parts, f"rules {self.settings.rules}"])
 
     def functions(self, text: str) -> tuple[Function, ...]:
-        """Definitions with no enclosing function, methods included, in text order."""
+        """List the functions that lie in no other function, methods included, in text order."""
         found, source = self._sites(text)
         return functions(found, source, lambda written: self._docstring(plain_breaks(written)))
 
     def definitions(self, text: str) -> tuple[Definition, ...]:
-        """Every named definition, nested ones included, in text order."""
+        """List every named definition, nested ones included, in text order."""
         found, source = self._sites(text)
         return definitions(found, source)
 
     def calls(self, text: str) -> tuple[Call, ...]:
-        """Every call by name, in text order."""
+        """List every call by name, in text order."""
         source, parsed = self.syntax(text)
         root = parsed.root_node
         return calls(
@@ -308,12 +308,12 @@ class TreeSitterLanguage:
         )
 
     def tokens(self, tree: Tree) -> CodeTokens:
-        """Code tokens with kind and role."""
+        """Return the code tokens with kind and role."""
         source, parsed = self.syntax(tree.text)
         return code_tokens(tree, self.settings.tokens, self.roles(parsed.root_node), source)
 
     def roles(self, root: tree_sitter.Node) -> list[tuple[str, list[tree_sitter.Node]]]:
-        """The nodes of each role of `identifiers.scm`, a later one taking precedence; for facets."""
+        """Return the nodes of each role of `identifiers.scm`; a later role takes precedence."""
         found = self.grammar.captures("identifiers", root)
         if not any(role.startswith(_UNBOUND) for role, _ in found):
             return found
@@ -326,12 +326,12 @@ class TreeSitterLanguage:
         ]
 
     def constructs(self, tree: Tree) -> tuple[Construct, ...]:
-        """Spans of language-neutral constructs, in text order, outer ones first."""
+        """List the spans of language-neutral constructs, in text order, outer ones first."""
         source, parsed = self.syntax(tree.text)
         return _construct_spans(self.grammar.captures("constructs", parsed.root_node), source)
 
     def _unbound(self, root: tree_sitter.Node) -> frozenset[int]:
-        """First bytes of names that mean no variable."""
+        """Find the first bytes of names that refer to no variable."""
         return unbound(locals_of(self.grammar, root), ordered=self.settings.declared_first)
 
     def _parse(self, text: str) -> tuple[EncodedText, Parsed]:
@@ -369,12 +369,12 @@ class TreeSitterLanguage:
         return self.leaves_of(self.reading(text), without=rules.comments | rules.layout)
 
     def whole(self, text: str) -> ParsedText:
-        """The tree of a text that stands in no wrapper, whether or not it parses so; for facets."""
+        """Parse a text without a wrapper, even if it has errors."""
         source, parsed = self.syntax(text)
         return ParsedText(source, parsed, 0, len(text))
 
     def leaves_of(self, reading: ParsedText, *, without: Set[str] = frozenset()) -> tuple[Leaf, ...]:
-        """The tokens of a parsed text and its comments, but for some kinds; for facets."""
+        """Extract the leaves of a parsed text, comments included, without the kinds in ``exclude``."""
         return leaves(reading, self.settings.tokens, self.grammar.language, without=without)
 
     def _find_sites(self, text: str) -> tuple[list[Site], EncodedText]:
@@ -385,7 +385,7 @@ class TreeSitterLanguage:
 def _construct_spans(
     captures: Iterable[tuple[str, list[tree_sitter.Node]]], source: EncodedText
 ) -> tuple[Construct, ...]:
-    """The labelled spans, each once, by start and outer before inner; empty spans are left out."""
+    """Build the distinct constructs, by start and outer before inner, without empty spans."""
     found = {
         (node.start_byte, -_visible_end(node, source), label)
         for label, nodes in captures
@@ -399,7 +399,7 @@ def _construct_spans(
 
 
 def _visible_end(node: tree_sitter.Node, source: EncodedText) -> int:
-    """Return the last byte of a node, without the carriage return of a line end that a comment may hold."""
+    """Return the end of a node, without the carriage return of CRLF that a comment may include."""
     end = node.end_byte
     return end - 1 if source.data[end - 1 : end + 1] == b"\r\n" else end
 
@@ -426,10 +426,10 @@ _STARS = re.compile(r"^[ \t\f]*\*+", re.MULTILINE)
 
 
 def summary_line(docstring: str) -> str:
-    """Return the first line of documentation that says in words what is documented; empty where none does.
+    """Return the first line of documentation that is a summary, or "".
 
-    None are what is inherited (``{@inheritDoc}``), the signatures of RDoc (``call-seq:``), examples, rules
-    and marks without a word, and tags (``@param``), after which no summary comes.
+    Skipped are inherited documentation (``{@inheritDoc}``), RDoc signatures (``call-seq:``), examples, and
+    lines without a word, such as rules. After a tag (``@param``) there is no summary.
     """
     lines = [line.strip() for line in docstring.strip().splitlines()]
     while lines:
@@ -446,16 +446,17 @@ def summary_line(docstring: str) -> str:
 
 
 def _after_paragraph(lines: list[str], *, wanted: bool) -> list[str]:
-    """Return the lines after a paragraph; ``wanted`` says that it may begin after blank lines only."""
+    """Return the lines after a paragraph, which with ``skip_blank_lines`` may begin after blank lines."""
     start = next((index for index, line in enumerate(lines) if line), len(lines)) if wanted else 0
     end = next((index for index in range(start, len(lines)) if not lines[index]), len(lines))
     return lines[end:]
 
 
 def starred(written: str) -> str:
-    """The words of a comment such as Javadoc's: marks and leading stars off, tags and HTML left as written.
+    """Strip the marks and leading stars of a Javadoc-style comment; tags and HTML stay as written.
 
-    A block comment that does not begin with ``/**`` does not document (JLS 3.7 and the javadoc tool).
+    Return "" for a block comment that does not begin with ``/**``, which is no documentation (JLS 3.7 and
+    the javadoc tool).
     """
     if not written.startswith("/**") or len(written) < len("/***/"):
         return ""

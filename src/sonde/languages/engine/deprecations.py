@@ -1,14 +1,14 @@
-"""Deprecated and removed names by `deprecations.scm` and `.toml`, the same code over every language.
+"""Deprecated and removed names by `deprecations.scm` and `.toml`, the same code for every language.
 
-A message is a text that stands where the query says, or the part of a documentation that begins with
-"deprecated". Messages that are put together when the program runs are not read. Captures of one match:
+A message is a string literal in a position that the query captures, or the part of a documentation string
+after "deprecated". Messages that are built at run time are not read. Captures of one match:
 
-- ``definition`` with its ``name``, ``class`` where it is one, ``parameter`` for each of a function's;
-- ``arguments``, the first of which is the message: of ``given`` (a statement about the definition around), or
-  of ``decorated`` (a definition);
+- ``definition`` with its ``name``, ``class`` if it is one, ``parameter`` for each of a function's;
+- ``arguments``, the first of which is the message: of ``given`` (a statement about the enclosing definition),
+  or of ``decorated`` (a definition);
 - ``documentation`` of a ``definition``;
-- ``variable`` and ``value`` of an assignment of a text, which a message may be given by;
-- ``branch``: what is given in one is not given by every call.
+- ``variable`` and ``value`` of an assignment of a string, which a message may refer to;
+- ``branch``: a message inside one is not given by every call.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ NO_REPLACEMENT, NOT_ITSELF = "names no replacement", "is about something else"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Deprecation:
-    """A name that should no longer be used, and the one to use.
+    """A deprecated name and its replacement.
 
     Attributes:
         deprecated: The old name, fully qualified.
-        replacement: The new one, fully qualified.
-        members: Levels at the end of each that are members of a class, which no import can name.
-        start: First character of the definition or statement that says so.
+        replacement: The new name, fully qualified.
+        members: Number of trailing levels of each that are members of a class, which cannot be imported.
+        start: First character of the definition or statement with the message.
     """
 
     deprecated: str
@@ -88,11 +88,11 @@ class Deprecation:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a message says, in names as written.
+    """The content of a deprecation message, in names as written.
 
     Attributes:
-        about: What is deprecated; empty for the definition that the message stands in.
-        replacement: What takes its place.
+        subject: The deprecated name; empty for the definition that contains the message.
+        replacement: Its replacement.
     """
 
     about: str
@@ -105,40 +105,40 @@ class Deprecations(Protocol):
 
     @property
     def version(self) -> str:
-        """Raised when an answer changes."""
+        """Return the version, which is raised whenever a result changes."""
         ...
 
     def read(self, text: str, path: str) -> tuple[list[Deprecation], Counter[str]]:
-        """The pairs of a file, and why messages gave none.
+        """Read the deprecations of a file, and count the reasons of messages that give none.
 
         Args:
-            text: The whole file.
-            path: Path from the root of its imports, as `Imports.rooted` gives it.
+            text: The full text of the file.
+            path: Path from the root of its imports, see `ImportReader.to_import_paths`.
         """
         ...
 
     def public(self, names: Iterable[str], files: Iterable[tuple[str, str]]) -> Mapping[str, str]:
-        """The name under which users import each of some names.
+        """Map each name to the name under which users import it.
 
         Args:
-            names: Fully qualified, as `read` gives them.
+            names: Fully qualified, from `read`.
             files: Text and path, as for `read`, of all files of the repository.
         """
         ...
 
 
 def said(message: str) -> Said | str:
-    """What a message about a deprecation says, or why it gives no pair.
+    """Parse a deprecation message, or return the reason why it gives no pair of names.
 
-    >>> said("readmailcapfile is deprecated, use getcaps instead")
-    Said(about='readmailcapfile', replacement='getcaps')
-    >>> said("This method is deprecated. Use `find_spec` instead.")
-    Said(about='', replacement='find_spec')
-    >>> said("Passing None to split() is deprecated, use join instead")
+    >>> parse_notice("readmailcapfile is deprecated, use getcaps instead")
+    Notice(subject='readmailcapfile', replacement='getcaps')
+    >>> parse_notice("This method is deprecated. Use `find_spec` instead.")
+    Notice(subject='', replacement='find_spec')
+    >>> parse_notice("Passing None to split() is deprecated, use join instead")
     'is about something else'
-    >>> said("keyfile is deprecated, use a custom context instead")
+    >>> parse_notice("keyfile is deprecated, use a custom context instead")
     'names no replacement'
-    >>> said("The ``'auto'`` engine options are deprecated. Use 'fast' instead.")
+    >>> parse_notice("The ``'auto'`` engine options are deprecated. Use 'fast' instead.")
     'is about something else'
     """
     words = " ".join(message.split())
@@ -161,13 +161,13 @@ UNKNOWN, SAME = "names nothing that the file knows", "names itself"
 
 @dataclass(slots=True)
 class DefinedNames:
-    """What names mean in one file: what it defines and imports.
+    """The names that a file defines and imports.
 
     Attributes:
-        module: The file as a module.
-        imported: What each imported name stands for.
-        constructors: Methods whose message is about their class.
-        defined: The definitions, outer names first, and whether each is a class.
+        module: The module name of the file.
+        imports_by_name: Maps each imported name to its fully qualified name.
+        constructors: Methods whose messages are about their class.
+        definitions: The definitions, by their levels from the outside in, and whether each is a class.
     """
 
     module: str
@@ -178,13 +178,13 @@ class DefinedNames:
     def pair(
         self, here: tuple[str, ...], message: str, parameters: Set[str], *, sure: bool
     ) -> tuple[str, str, tuple[int, int]] | str:
-        """Old name, new name and their members, or why a message at a definition gives no pair.
+        """Return the old name, the new name and their member levels, or the reason for no pair.
 
         Args:
-            here: The definition.
+            definition: The definition that contains the message.
             message: The message.
             parameters: Names of its parameters, which a message may be about instead.
-            sure: Whether every call gives the message; what is given in some cases has to name it.
+            is_certain: Whether every call gives the message; one that is conditional must name its subject.
         """
         read = said(message)
         if isinstance(read, str):
@@ -208,11 +208,11 @@ class DefinedNames:
         return self._placed(owner) if owner else None
 
     def _is_about(self, old: str, here: tuple[str, ...]) -> bool:
-        """A message at a definition is about it or about something else of the module by its full name."""
+        """Return whether a name is the definition of a message, or another of the module by its full name."""
         return old == self.module or old.startswith(f"{self.module}.") or not here or old.endswith(here[-1])
 
     def _full(self, name: str, here: tuple[str, ...]) -> tuple[str, int] | None:
-        """A name as written at a definition, fully qualified, with its levels inside a class."""
+        """Return the fully qualified name of a name used in a definition, and its levels inside a class."""
         levels = tuple(name.split("."))
         for outer in range(len(here), -1, -1):
             around = here[:outer]
@@ -238,25 +238,25 @@ class DefinedNames:
 
 
 def _elsewhere(name: str) -> tuple[str, int]:
-    """A name of another file: what is spelled like a class is taken for one, as PEP 8 has it."""
+    """Count the member levels of a name of another file: names spelt like classes are classes (PEP 8)."""
     levels = name.split(".")
     classes = next((at for at, level in enumerate(levels) if level[:1].isupper()), len(levels) - 1)
     return name, len(levels) - 1 - classes
 
 
 _MOST = 500
-"""Names tried for one; packages that hand on in circles have no end of them."""
+"""Limit of aliases to try for a name; packages with circular re-exports have no end of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exports:
-    """The imports at module level of some files, from what is imported to who hands it on.
+    """The imports at module level of some files: which modules re-export which names.
 
     Attributes:
-        names: For a fully qualified name the names that it also has.
-        stars: For a module the modules that import everything from it.
-        listed: The text of each module that lists its names.
-        modules: All modules; what is in one is not imported from elsewhere by the module's other name.
+        names: Maps a fully qualified name to its aliases.
+        stars: Maps a module to the modules that import everything from it.
+        export_lists: The text of each module that lists its exports.
+        modules: All modules; a member of one is not imported through an alias of the module.
     """
 
     names: Mapping[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -265,7 +265,7 @@ class Exports:
     modules: Set[str] = frozenset()
 
     def public(self, name: str) -> str:
-        """The shortest name that something has, those without a leading underscore before others."""
+        """Return the shortest alias of a name; those without a leading underscore come first."""
         found = {name: None}
         waiting = [name]
         while waiting and len(found) < _MOST:
@@ -291,12 +291,12 @@ class Exports:
 
 
 def exports(imports: Imports, files: Iterable[tuple[str, str]], packages: PackageFiles) -> Exports:
-    """What some files hand on.
+    """Read the re-exports of some files.
 
     Args:
         imports: Reads imports.
         files: Text and path from the root of imports of each.
-        packages: How the language's packages are written.
+        packages: The layout of the language's packages.
     """
     names: defaultdict[str, list[str]] = defaultdict(list)
     stars: defaultdict[str, list[str]] = defaultdict(list)
@@ -311,7 +311,7 @@ def exports(imports: Imports, files: Iterable[tuple[str, str]], packages: Packag
             continue
         found = imports.read(text, path)
         for one in found.imports:
-            # At the margin: what a function imports for itself is no name of the module.
+            # In the first column: imports inside a function bind no name of the module.
             if text[one.start - 1 : one.start] in ("", "\n") and one.member:
                 names[one.name].append(f"{module}.{one.bound}")
         for star in found.stars:
@@ -320,7 +320,7 @@ def exports(imports: Imports, files: Iterable[tuple[str, str]], packages: Packag
 
 
 def module_of(path: str, packages: PackageFiles) -> str:
-    """The module that a file is, from its path from the root of imports."""
+    """Return the module name of a file, from its path from the root of imports."""
     stem = path.rpartition(".")[0] or path
     return ".".join(stem.removesuffix(f"/{packages.file}").split("/"))
 
@@ -341,7 +341,7 @@ _SINCE = re.compile(r"\b(?:since|in)(?: version)?(?: [A-Z]\w+)? v?\d[\w.]*\d|\b(
 
 @dataclass(frozen=True, slots=True)
 class DeprecationsOf:
-    """`sonde.languages.engine.deprecations.Deprecations` of a language by its query and table."""
+    """`Deprecations` of a language by its query and table."""
 
     language: TreeSitterLanguage
     version: str
@@ -379,7 +379,7 @@ class DeprecationsOf:
         return {name: handed_on.public(name) for name in names}
 
     def literal(self, node: tree_sitter.Node, *, keep_lines: bool = False) -> str | None:
-        """The text that is written; None where a part of it is known to the running program alone."""
+        """Return the text of a string literal, or None if a part of it is known at run time only."""
         if node.type in self.literals["joined"]:
             parts = [self.literal(child, keep_lines=keep_lines) for child in _named(node)]
             return "".join(map(str, parts)) if None not in parts and parts else None
@@ -391,7 +391,7 @@ class DeprecationsOf:
         return text if keep_lines else text.replace("\\n", " ")
 
     def documented(self, node: tree_sitter.Node) -> Iterator[str]:
-        """What documentation says after "deprecated"."""
+        """Yield the parts of a documentation string after "deprecated"."""
         text = cleandoc(self.literal(node, keep_lines=True) or "")
         found = list(self.directive.finditer(text)) or list(_SENTENCE.finditer(text))[:1]
         yield from (_SINCE.sub("", one["text"]).strip(" .,:;-\n") for one in found)
@@ -401,8 +401,8 @@ class _File:
     """The definitions and messages of one file.
 
     Args:
-        rules: The language's.
-        matches: What the query finds.
+        rules: The language's facet.
+        matches: The matches of the query.
 
     Attributes:
         definitions: All definitions.
@@ -428,7 +428,7 @@ class _File:
                     self._names[node.id] = node_text(match["name"][0])
 
     def messages(self) -> Iterator[tuple[tree_sitter.Node, str, bool]]:
-        """Messages with the definition, or else the statement, of each, and whether they always come."""
+        """Yield each message with its definition, or else its statement, and whether it is unconditional."""
         seen: set[int] = set()
         for match in self._matches:
             for node in match.get("documentation", ()):
@@ -440,7 +440,7 @@ class _File:
                     yield from self._given(match, arguments[0])
 
     def levels(self, node: tree_sitter.Node) -> tuple[str, ...]:
-        """Names of the definitions around a node, its own last; none for a statement outside of them."""
+        """Return the names of the enclosing definitions of a node, innermost last, its own included."""
         found: list[str] = []
         above: tree_sitter.Node | None = node
         while above is not None:
@@ -463,7 +463,7 @@ class _File:
             yield here or node, message, sure
 
     def _around(self, node: tree_sitter.Node) -> tuple[tree_sitter.Node | None, bool]:
-        """The innermost definition around a node, and whether no branch of it holds the node."""
+        """Return the innermost enclosing definition of a node, and whether the node is in no branch of it."""
         above, sure = node.parent, True
         while above is not None and above.id not in self._names:
             sure = sure and above.id not in self._branches
@@ -471,7 +471,7 @@ class _File:
         return above, sure
 
     def _value(self, name: tree_sitter.Node, here: tree_sitter.Node | None) -> tree_sitter.Node | None:
-        """The only text that a definition assigns to a variable."""
+        """Return the only string that a definition assigns to a variable."""
         values = [
             match["value"][0]
             for match in self._matches
@@ -487,7 +487,7 @@ def _named(node: tree_sitter.Node) -> list[tree_sitter.Node]:
 
 
 def facet(language: TreeSitterLanguage) -> DeprecationsOf:
-    """The facet ``deprecations`` of every language whose folder has the query and the table."""
+    """Return the facet ``deprecations`` of a language whose folder has the query and the table."""
     table = language.table("deprecations")
     return DeprecationsOf(
         language,

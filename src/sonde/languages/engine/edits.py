@@ -1,19 +1,19 @@
-"""Places of a code where one thing may stand for another, and what builders of data sets ask of a function.
+"""Editable spans of code: tokens that may replace one another, statements, and what a compiler rejects.
 
 A language's ``edits.scm`` captures, in one run:
 
-- ``@name`` names that may stand for one another;
-- ``@type`` primitive types (where a language has none, the names of its builtin types);
+- ``@name`` names that may replace one another;
+- ``@type`` primitive types (or, if a language has none, the names of its builtin types);
 - ``@relational`` and ``@assignment`` operators;
 - ``@statement`` statements of a block, ``@body`` blocks of statements;
-- ``@bound`` names that a statement gives a value;
-- ``@accessor`` functions that do nothing but give or set one field;
-- ``@refused`` what the language refuses though its grammar does not, such as a reserved word for a name;
-- ``@jump``, ``@loose.KIND``, ``@around.KIND`` and ``@barrier``, see `_objections`;
-- ``@no.type`` (or another of these names) what does not count as one after all.
+- ``@bound`` names that a statement assigns;
+- ``@accessor`` functions that only return or set one field;
+- ``@refused`` code that the language rejects though its grammar does not, such as a reserved word as a name;
+- ``@jump``, ``@loose.KIND``, ``@around.KIND`` and ``@barrier``, see `find_objections`;
+- ``@no.type`` (or another of these names) exceptions from a capture.
 
-Without the query, tokens and names are all that there is. ``edits.toml`` sorts the keywords into categories
-and says in ``[confused]`` which operator is mistaken for which.
+Without the query only tokens and names are available. ``edits.toml`` sorts the keywords into categories and
+lists in ``[confused]`` which operator is mistaken for which.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ REFUSED, TWICE, UNDECLARED, UNREACHED, LOOSE = "refused", "twice", "undeclared",
 
 
 OBJECTIONS = (REFUSED, TWICE, UNDECLARED, UNREACHED, LOOSE)
-"""The text is refused as a whole; a scope binds a name twice; a name stands where its declaration is not
-seen; a statement stands behind a jump; what leaves a loop stands in none."""
+"""Kinds of objections: the compiler rejects the text; a scope binds a name twice; a name is used where its
+declaration is not visible; a statement follows a jump; a ``break`` or the like is in no loop.
+"""
 
 
 Objection = tuple[str, str]
-"""One of `OBJECTIONS`, and the name or word that it is about; empty where there is none."""
+"""One of `OBJECTIONS`, and the name or word that it is about; empty if there is none."""
 
 
 Captured = Mapping[str, Sequence[tree_sitter.Node]]
@@ -58,15 +59,15 @@ def find_objections(
     shadows: bool,
     ordered: bool,
 ) -> Iterator[Objection]:
-    """Yield what stands against a text that parses.
+    """Yield the objections of a compiler to a text that parses.
 
     Args:
         language: The language.
         text: The text.
-        captured: What ``edits.scm`` captures in it.
-        once: Kinds of definitions of which a scope holds one a name.
-        shadows: Whether a scope inside may hold another.
-        ordered: Whether a name is seen behind its definition only.
+        captures: The captures of ``edits.scm`` in it.
+        unique_kinds: Kinds of definitions that a scope may hold only once per name.
+        shadows: Whether an inner scope may redefine the name.
+        declared_first: Whether a name is visible only after its definition.
     """
     if not language.compiles(text):
         yield REFUSED, ""
@@ -81,7 +82,7 @@ def find_objections(
 
 
 def free_names(held: Locals, *, ordered: bool) -> Iterator[str]:
-    """Yield the names that stand where they mean nothing that the text defines, as often as they do."""
+    """Yield every use of a name that refers to no definition of the text."""
     free = unbound(held, ordered=ordered) - {node.start_byte for node, _ in held.definitions}
     yield from (node_text(node) for node, _ in held.references if node.start_byte in free)
 
@@ -98,7 +99,7 @@ def _bound_again(held: Locals, once: Set[str], *, shadows: bool) -> Iterator[str
 
 
 def _within_function(scope: Scope) -> Iterator[Scope]:
-    """The scope and those around it, up to that of the function."""
+    """Yield the scope and its outer scopes, up to that of the function."""
     yield scope
     while scope.kind != "function" and scope.parent is not None:
         scope = scope.parent
@@ -106,7 +107,7 @@ def _within_function(scope: Scope) -> Iterator[Scope]:
 
 
 def _unreached(captured: Captured) -> Iterator[tree_sitter.Node]:
-    """Statements that stand in their block directly behind a jump."""
+    """Yield the statements that directly follow a jump in their block."""
     jumps = {node.id for node in captured.get("jump", ())}
     for node in captured.get("statement", ()):
         before = node.prev_named_sibling
@@ -131,7 +132,7 @@ def _loose(captured: Captured) -> Iterator[str]:
                 yield kind
 
 
-# Callers ask the same text for several kinds of places in turn.
+# Callers request several kinds of spans of the same text in turn.
 _KEPT = 8
 
 
@@ -139,11 +140,11 @@ _WITHOUT, _NAME, _REFUSED = "no.", "name", "refused"
 
 
 _HEAD = frozenset(("=", ":", "async", "function", "*"))
-"""What may stand between the name of a function and its parameters."""
+"""Tokens that may separate the name of a function from its parameters."""
 
 
 class TextPlace(NamedTuple):
-    """A stretch of a text: ``start`` and ``end`` in characters, what stands there, and its category."""
+    """A span of a text: ``start`` and ``end`` in characters, its text (``surface``), and its category."""
 
     start: int
     end: int
@@ -153,7 +154,7 @@ class TextPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Which operators are mistaken for which: operators of ``given`` become operators of ``taken``."""
+    """Operators that are mistaken for each other: those of ``given`` become those of ``taken``."""
 
     given: str
     taken: str
@@ -161,62 +162,62 @@ class Confusion:
 
 @runtime_checkable
 class Edits(Protocol):
-    """The facet ``edits`` of a language. Every answer is in text order."""
+    """The facet ``edits`` of a language. All results are in text order."""
 
     @property
     def version(self) -> str:
-        """Raised when an answer changes."""
+        """Return the version, which is raised whenever a result changes."""
         ...
 
     @property
     def keywords(self) -> Mapping[str, tuple[str, ...]]:
-        """Categories of keywords that may stand for one another, with all of their keywords."""
+        """Map each category of interchangeable keywords to its keywords."""
         ...
 
     @property
     def confusion(self) -> Confusion:
-        """Which operators the language's users mistake for which, so that the code still parses."""
+        """Return the operators that users mistake for one another, such that the code still parses."""
         ...
 
     @property
     def reserved(self) -> frozenset[str]:
-        """Words that mean something already: keywords and builtin names."""
+        """Return the keywords and builtin names, which no new name may take."""
         ...
 
     def tokens(self, text: str) -> tuple[TextPlace, ...]:
-        """Code tokens without comments; a string is one. The category is the grammar's kind."""
+        """Return code tokens without comments; a string is one token. The category is the grammar's kind."""
         ...
 
     def keyword_places(self, text: str) -> tuple[TextPlace, ...]:
-        """Keywords with their categories."""
+        """Return the keywords with their categories."""
         ...
 
     def places(self, text: str, what: str) -> tuple[TextPlace, ...]:
-        """What a capture of ``edits.scm`` names; the category is the capture."""
+        """Return the spans of a capture of ``edits.scm``; the category is the capture."""
         ...
 
     def blocks(self, text: str) -> tuple[tuple[TextPlace, ...], ...]:
-        """The statements of each block, blocks by their first statement."""
+        """Return the statements of each block, blocks ordered by their first statement."""
         ...
 
     def parses(self, text: str) -> bool:
-        """Whether a text parses without an error."""
+        """Return whether a text parses without an error."""
         ...
 
     def objections(self, text: str) -> Counter[Objection]:
-        """What a compiler says against a text that parses, with how often."""
+        """Count the objections of a compiler to a text that parses."""
         ...
 
     def undefined(self, text: str) -> frozenset[str]:
-        """Names without a definition, where a compiler asks for one of each variable."""
+        """Return the names without a definition, if a compiler requires one of each variable."""
         ...
 
     def head(self, text: str) -> int:
-        """Characters up to where the parameters of a text's first function begin, or its name ends."""
+        """Return the length of the first function's head: up to its parameters, or the end of its name."""
         ...
 
     def is_accessor(self, text: str) -> bool:
-        """Whether a function is a mere getter or setter."""
+        """Return whether a function is a mere getter or setter."""
         ...
 
 
@@ -236,31 +237,31 @@ class QueryEdits:
 
     @property
     def version(self) -> str:
-        """Raised when an answer changes."""
+        """Return the version, which is raised whenever a result changes."""
         return str(self._raw.get("version", 1))
 
     @cached_property
     def keywords(self) -> Mapping[str, tuple[str, ...]]:
-        """Categories of keywords with all of their keywords."""
+        """Map each category to its keywords."""
         return {category: tuple(words) for category, words in self._raw.get("keywords", {}).items()}
 
     @cached_property
     def confusion(self) -> Confusion:
-        """Which operators are mistaken for which."""
+        """Return the operators that are mistaken for one another."""
         return Confusion(**self._raw["confused"])
 
     @cached_property
     def reserved(self) -> frozenset[str]:
-        """Keywords and builtin names."""
+        """Return the keywords and builtin names."""
         words = {word for category in self.keywords.values() for word in category}
         return frozenset(words) | self._language.builtins
 
     def tokens(self, text: str) -> tuple[TextPlace, ...]:
-        """Code tokens without comments; a string is one."""
+        """Return code tokens without comments; a string is one token."""
         return self._cut(text)
 
     def keyword_places(self, text: str) -> tuple[TextPlace, ...]:
-        """Keywords with their categories; a name that is spelled like a keyword is none."""
+        """Return the keywords with their categories, without names that are spelt like a keyword."""
         known, names = self._category, self._names
         return tuple(
             TextPlace(token.start, token.end, token.surface, known[token.surface])
@@ -269,11 +270,11 @@ class QueryEdits:
         )
 
     def places(self, text: str, what: str) -> tuple[TextPlace, ...]:
-        """What a capture of ``edits.scm`` names; names are identifiers where a language has none."""
+        """Return the spans of a capture of ``edits.scm``; by default all identifiers are names."""
         return self._placed(text, what)
 
     def blocks(self, text: str) -> tuple[tuple[TextPlace, ...], ...]:
-        """The statements of each block."""
+        """Return the statements of each block."""
         source = self._language.syntax(text)[0]
         found: dict[int, list[TextPlace]] = {}
         for node in self._captured(text).get("statement", ()):
@@ -283,13 +284,13 @@ class QueryEdits:
         return tuple(sorted(map(_ordered, found.values()), key=_first))
 
     def parses(self, text: str) -> bool:
-        """Whether a text parses without an error."""
+        """Return whether a text parses without an error."""
         if self._language.syntax(text)[1].root_node.has_error:
             return False
         return _REFUSED not in self._known or not self.places(text, _REFUSED)
 
     def objections(self, text: str) -> Counter[Objection]:
-        """What a compiler says against a text that parses, with how often."""
+        """Count the objections of a compiler to a text that parses."""
         return Counter(
             find_objections(
                 self._language,
@@ -302,15 +303,15 @@ class QueryEdits:
         )
 
     def undefined(self, text: str) -> frozenset[str]:
-        """Names without a definition, where a compiler asks for one of each variable."""
+        """Return the names without a definition, if a compiler requires one of each variable."""
         if "variable" not in self._once:
             return frozenset()
         return frozenset(free_names(self._language.locals(text), ordered=self._ordered))
 
     def head(self, text: str) -> int:
-        """Characters up to where the parameters of a text's first function begin, or its name ends.
+        """Return the length of the first function's head: up to its parameters, or the end of its name.
 
-        In ``f = function (x)`` the keyword of the head stands behind the name.
+        In ``f = function (x)`` the keyword of the head follows the name.
         """
         name = next((one for one in self._language.definitions(text) if one.kind != "class"), None)
         if name is None:
@@ -324,7 +325,7 @@ class QueryEdits:
         return end
 
     def is_accessor(self, text: str) -> bool:
-        """Whether a function is a mere getter or setter."""
+        """Return whether a function is a mere getter or setter."""
         return "accessor" in self._captured(text)
 
     @cached_property
@@ -341,7 +342,7 @@ class QueryEdits:
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        """What the query captures at all."""
+        """Return the capture names of the query."""
         query = self._language.grammar.query("edits")
         return frozenset(query.capture_name(index) for index in range(query.capture_count))
 
@@ -369,7 +370,7 @@ class QueryEdits:
         return _ordered(_place(node, source, what) for node in nodes)
 
     def _cut_all(self, text: str) -> tuple[TextPlace, ...]:
-        # A fault is put into code that parses as it is: no wrapper is looked for.
+        # Faults are only put into code that parses on its own: no wrapper is tried.
         found = self._language.leaves_of(self._language.whole(text), without=self._comments)
         return tuple([TextPlace(start, end, surface, kind) for kind, _, start, end, surface in found])
 
@@ -388,5 +389,5 @@ def _first(block: tuple[TextPlace, ...]) -> int:
 
 
 def facet(language: TreeSitterLanguage) -> QueryEdits:
-    """The facet ``edits`` of every language; its query and table add kinds of places."""
+    """Return the facet ``edits`` of a language; its query and table add kinds of spans."""
     return QueryEdits(language)

@@ -1,11 +1,11 @@
-"""Names that a file imports, and the calls that go through them, by their fully qualified names.
+"""Imports of a file and the calls through them, by fully qualified name.
 
-Whole files are read, without types and without running anything. A language's ``locals.scm`` says what binds
-names otherwise (`_locals`), its ``imports.py`` reads imports and calls; which binding a name means is decided
-here, lexically: a name is looked up in the scope that it stands in, then outwards. A scope that imports a
-name means the import by it, whatever else the scope binds to the name (the usual fallback ``except
-ImportError: json = None`` does not hide it); of several imports of one name in one scope the first in the
-text counts. A scope that binds the name otherwise hides the imports of the scopes around it.
+Whole files are read, without types and without running anything. A language's ``locals.scm`` finds all other
+bindings (`sonde.languages.engine.names`), its ``imports.py`` reads imports and calls. Names are resolved
+here, lexically: a name is looked up in its own scope, then outwards. An import takes precedence over other
+bindings of its scope (the usual fallback ``except ImportError: json = None`` does not hide it); of several
+imports of one name in one scope the first in the text counts. Other bindings of a scope hide the imports of
+outer scopes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One name that an import binds, or a variable that stands for what an imported name gave.
+    """A name that an import binds, or a variable bound to the result of an imported callable.
 
     Attributes:
         bound: The name in the file.
-        name: What it stands for, fully qualified; ``a`` for ``import a.b``, which binds ``a``.
-        written: What the statement names, fully qualified; ``a.b`` for ``import a.b``.
-        member: Whether the statement takes a member out of a module (``from a import b``).
-        alias: What stands after ``as``; empty where nothing does.
+        name: Its fully qualified name; ``a`` for ``import a.b``, which binds ``a``.
+        written: The fully qualified name in the statement; ``a.b`` for ``import a.b``.
+        member: Whether the statement imports a member of a module (``from a import b``).
+        alias: The name after ``as``; empty without one.
         start: First character of the statement.
         end: One past its last character.
     """
@@ -52,8 +52,8 @@ class ApiCall:
     """A call whose name begins with an imported one.
 
     Attributes:
-        name: Fully qualified, as written: no re-export is followed.
-        kind: The language's own kind of call, which picks the templates: ``"call"``, Java's ``"new"``.
+        name: Fully qualified, as written: re-exports are not followed.
+        kind: The language's own kind of call, which selects the templates: ``"call"``, Java's ``"new"``.
         imported: The import that the name begins with.
         start: First character of the called name.
         end: One past its last character.
@@ -68,13 +68,14 @@ class ApiCall:
 
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """What one file imports and calls.
+    """The imports of a file and the calls through them.
 
     Attributes:
         imports: Names bound by imports, in text order.
-        calls: Calls through them, in text order; calls inside ERROR nodes are left out.
-        stars: Modules whose names are imported wholesale; such names stay unbound.
-        unplaced: Relative imports that lead out of the tree, or stand in a file without a path.
+        calls: Calls through them, in text order; calls inside ERROR nodes are omitted.
+        stars: Modules imported with a wildcard, whose names stay unbound.
+        unplaced: Number of imports that cannot be made absolute, such as relative ones that lead out of the
+            tree.
     """
 
     imports: tuple[Imported, ...]
@@ -89,60 +90,60 @@ class Imports(Protocol):
 
     @property
     def version(self) -> str:
-        """Raised when an answer changes."""
+        """Return the version, which is raised whenever a result changes."""
         ...
 
     @property
     def library_levels(self) -> int:
-        """Leading levels of a name that name its library."""
+        """Return how many leading levels of a name identify its library."""
         ...
 
     @property
     def templates(self) -> Mapping[str, Mapping[str, str]]:
-        """For each kind of call its statements (``call``, ``import``, ``alias``, ``alias_member``).
+        """Map each kind of call to its statements (``call``, ``import``, ``alias``, ``alias_member``).
 
-        ``{name}`` stands for the levels of a name joined by dots, ``{module}`` for all but the last,
-        ``{package}`` for the last of these, ``{member}`` for the last; in the alias forms ``{imported}`` for
-        what is imported (``{imported_module}`` and ``{imported_member}`` its two parts), ``{alias}`` for the
-        alias, ``{rest}`` for the levels behind it. A language without aliases has no alias forms. What joins
-        levels otherwise than a dot stands behind a colon: ``{name:/}``.
+        ``{name}`` is replaced by the levels of a name joined by dots, ``{module}`` by all but the last,
+        ``{package}`` by the last of these, ``{member}`` by the last; in the alias forms ``{imported}`` by the
+        imported name (``{imported_module}`` and ``{imported_member}`` are its two parts), ``{alias}`` by the
+        alias, ``{rest}`` by the levels after it. A language without aliases has no alias forms. A separator
+        other than a dot follows a colon: ``{name:/}``.
         """
         ...
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
-        """The imports and API calls of a file.
+        """Read the imports and API calls of a file.
 
         Args:
-            text: The whole file.
-            path: Path from the root of its imports, with forward slashes; relative imports are made
-                absolute by it. Empty where unknown.
+            text: The full text of the file.
+            path: Path from the root of its imports, with forward slashes, which makes relative imports
+                absolute. Empty if unknown.
             propagate: Whether ``x = m.C(); x.f()`` counts as a call of ``m.C.f``, one step far.
         """
         ...
 
     def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
-        """Each path as `read` wants it: from the root of its imports.
+        """Map each path to the path that `read` expects, from the root of its imports.
 
         Args:
             paths: Paths of the files of one repository.
-            folder: Name of the folder that holds them, which may be a package itself.
+            folder: Name of the folder that contains them, which may itself be a package.
         """
         ...
 
 
 def read_settings(language: TreeSitterLanguage) -> tuple[str, int, Mapping[str, Mapping[str, str]]]:
-    """Version, levels of a library's name and templates, from a language's ``imports.toml``."""
+    """Read the version, library levels and templates of a language's ``imports.toml``."""
     data = language.table("imports")
     return data["version"], data["library_levels"], data["templates"]
 
 
 @dataclass(frozen=True, slots=True)
 class PackageFiles:
-    """How a language's packages are written.
+    """The layout of a language's packages.
 
     Attributes:
         file: Stem of the file that makes a folder a package.
-        listing: The variable that lists what a module hands on.
+        listing: The variable that lists the exports of a module.
     """
 
     file: str
@@ -150,15 +151,14 @@ class PackageFiles:
 
 
 def read_packages(language: TreeSitterLanguage) -> PackageFiles:
-    """How packages are written, from a language's ``imports.toml``."""
+    """Read the package layout of a language's ``imports.toml``."""
     return PackageFiles(**language.table("imports")["packages"])
 
 
 def read_frames(language: str) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
-    """For each kind of call and each statement, the same statement in other frames, by the frame's name.
+    """Read the frames of a language's ``imports.toml`` by kind of call, kind of statement and name.
 
-    From a language's ``imports.toml``; empty where it has none. The fields are those of
-    `Imports.templates`.
+    A frame is a variant of a statement, with the fields of `ImportReader.templates`. Empty without the file.
     """
     file = files("sonde.languages") / language / "imports.toml"
     data: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
@@ -167,7 +167,7 @@ def read_frames(language: str) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A call as found: the levels of its name as written, and where it stands, in bytes."""
+    """A call in the source: the levels of its name as written, and its byte span."""
 
     levels: tuple[str, ...]
     kind: str
@@ -176,13 +176,13 @@ class Called:
 
 
 class ImportsOf:
-    """What the `Imports` of every language have: their table, and paths that stay as they are.
+    """Base of the `ImportReader` of every language: its table, and paths that are not changed.
 
     Args:
         language: The language, whose folder holds ``imports.toml``.
 
     Attributes:
-        unplaced_kind: What `FileNames.unplaced` counts, in words.
+        unplaced_kind: Describes the imports that `FileImports.unplaced` counts.
     """
 
     unplaced_kind = "relative ones that lead out of the corpus"
@@ -192,18 +192,18 @@ class ImportsOf:
         self.version, self.library_levels, self.templates = read_settings(language)
 
     def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
-        """The paths as they are: no name of a module depends on where its file lies."""
+        """Return the paths unchanged: the names of modules do not depend on the location of the file."""
         return {path: path for path in paths}
 
 
 def chain_of(node: tree_sitter.Node, kind: str, inner: str, name: str) -> tuple[str, ...] | None:
-    """The levels of ``a.b.c``; None for what is no chain of names.
+    """Return the levels of ``a.b.c``, or None if the node is not a chain of names.
 
     Args:
         node: The outermost node.
-        kind: Kind of the nodes with something before a dot and a name behind it.
-        inner: Field of what stands before the dot.
-        name: Field of the name behind it.
+        chain_kind: Kind of the nodes that join an object and a name with a dot.
+        object_field: Field of the part before the dot.
+        name_field: Field of the name after it.
     """
     levels: list[str] = []
     while node.type == kind:
@@ -216,19 +216,19 @@ def chain_of(node: tree_sitter.Node, kind: str, inner: str, name: str) -> tuple[
 
 
 def in_one_of(spans: Iterable[tuple[int, int]], byte: int) -> bool:
-    """Whether a byte lies in one of some spans."""
+    """Return whether a byte lies in any of the spans."""
     return any(start <= byte < end for start, end in spans)
 
 
 METHOD = "()"
-"""What the key of a method ends with, since some languages have names of methods apart from variables'."""
+"""Suffix of the key of a method, since some languages keep the names of methods and variables apart."""
 
 
 class ImportedNames:
-    """What each scope of a file binds, by imports and otherwise.
+    """The bindings of each scope of a file, by imports and otherwise.
 
     Args:
-        held: What the language's ``locals.scm`` finds in the file.
+        bindings: The result of the language's ``locals.scm``.
     """
 
     def __init__(self, held: Locals) -> None:
@@ -240,18 +240,18 @@ class ImportedNames:
             self._bound[self._owner(node.start_byte, name, past=kind == "expression").number][name] += 1
 
     def bind_import(self, position: int, found: Imported, key: str | None = None) -> None:
-        """Note an import; the first one of a name in a scope stays. Call in text order."""
+        """Record an import; the first one of a name in a scope stays. Call in text order."""
         name = found.bound if key is None else key
         self._imported[self._owner(position, name).number].setdefault(name, found)
 
     def propagate(self, position: int, name: str, value: Imported) -> None:
-        """Let a variable stand for what a call gave it, if nothing else is bound to it in its scope."""
+        """Bind a variable to the import that its value came from, unless its scope binds it a second time."""
         number = self._owner(position, name).number
         if self._bound[number][name] == 1 and name not in self._imported[number]:
             self._imported[number][name] = value
 
     def resolve(self, position: int, name: str) -> Imported | None:
-        """The import that a name means at a byte; None where it means something else."""
+        """Return the import that a name at a byte refers to, or None if it refers to something else."""
         for scope in self._scopes.seen(self._scopes.at(position), name):
             if name in self._imported[scope.number]:
                 return self._imported[scope.number][name]
@@ -267,13 +267,13 @@ class ImportedNames:
 
 
 def resolved(names: ImportedNames, call: Called, at: Sequence[int], key: str | None = None) -> ApiCall | None:
-    """A call with its fully qualified name; None where it does not begin with an import.
+    """Return a call with its fully qualified name, or None if it does not begin with an import.
 
     Args:
-        names: What the file's scopes bind.
-        call: The call as found.
-        at: Its first and last character.
-        key: What to look up instead of the first level, where the language keeps several name spaces.
+        names: The bindings of the file's scopes.
+        call: The call.
+        span: Its first character and one past its last.
+        key: Name to look up instead of the first level, if the language has several name spaces.
     """
     found = names.resolve(call.start, call.levels[0] if key is None else key)
     if found is None:

@@ -1,17 +1,17 @@
-"""Metrics of one function: the protocol, and what every language counts the same way.
+"""Metrics of one function: the protocol, and the counts that every language shares.
 
-A language's folder says in `metrics.scm` which nodes count and in `metrics.toml` which leaves do. Captures:
+A language's `metrics.scm` captures the nodes to count and its `metrics.toml` names the leaves. Captures:
 
-- ``function``: a definition; one inside another is counted apart from it, as its own function;
-- ``apart``: what is left out with it where definitions count apart (a class inside a function);
-- ``body``: where decisions are counted, see `MetricsOf.complexity`;
-- ``decision``: a branching of the control flow, one each; ``decision.whole`` takes in those inside it, and
-  ``default``, the cases of a choice for whatever is left over, are one less;
+- ``function``: a definition; one inside another is counted separately, as a function of its own;
+- ``apart``: other code that is excluded with inner definitions (a class inside a function);
+- ``body``: the code in which decisions are counted, see `QueryMetrics.complexity`;
+- ``decision``: a branching of the control flow, one each; ``decision.whole`` absorbs those inside it, and
+  ``default``, the default cases of a switch, together count one less;
 - ``structure.if``, ``.loop``, ``.switch``, ``.try``: code structures;
-- ``block``: whatever stands one level deeper than the text around it; ``block.else`` the same unless it is
-  an if of its own;
-- ``ternary``, ``return``, ``boolean``: for NPath, see `_npath`, with one capture for each statement there;
-- ``called``, ``method`` and their kin: for calls of a function by itself, see `_recursion`.
+- ``block``: code one level deeper than its surroundings; ``block.else`` likewise, unless it is an if itself;
+- ``ternary``, ``return``, ``boolean``: for NPath, see a language's `npath.py`, with one capture per
+  statement;
+- ``called``, ``method`` and their kin: for recursive calls, see `count_recursion`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from sonde.languages.engine.tokens import Leaf, ParsedText, nested, told_by_word
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _OTHER_KINDS = ("method", "again", "deleted")
-"""Kinds of definitions that give no variable a meaning which a bare call could have."""
+"""Kinds of definitions that bind no variable that a bare call could refer to."""
 
 
 class _Names(NamedTuple):
-    """Names of one function: those that a bare call reaches and those that one through the object does."""
+    """Names of one function: those of bare calls, and those of calls through the object."""
 
     bare: frozenset[str]
     member: frozenset[str]
@@ -48,15 +48,15 @@ def count_recursion(
     method: bool = False,
     ignore_case: bool = False,
 ) -> int:
-    """Count the calls of functions by themselves.
+    """Count the recursive calls of functions.
 
     Args:
         language: The language.
         text: The text.
-        captured: What its `metrics.scm` captures.
+        captures: The captures of its `metrics.scm`.
         functions: The outermost functions, in text order.
-        method: Whether a text that is one function was taken out of a class.
-        ignore_case: Whether names are the same in whatever case.
+        method: Whether a text that is one function was extracted from a class.
+        ignore_case: Whether names are case-insensitive.
     """
     reading = language.reading(text)
     method = method and len(functions) == 1
@@ -109,11 +109,11 @@ def _names(
     bare, member = set[str](), set[str]()
     for capture, found in (("function.bare", bare), ("function.member", member)):
         for node in captured.get(capture, []):
-            # A name stands in the head of its function or before it.
+            # A name lies in the header of its function or before it.
             index = bisect_right(ends, node.start_byte)
             if index == len(functions) or functions[index].id != function.id or node.start_byte >= beyond:
                 continue
-            # What is given to a field is no variable, although it looks like one outside of its class.
+            # A function assigned to a field is no variable, although it looks like one outside of its class.
             (member if method and node.start_byte < function.start_byte else found).add(reading.text(node))
     return _Names(frozenset(bare), frozenset(member))
 
@@ -121,7 +121,7 @@ def _names(
 def _is_bound_inside(
     language: TreeSitterLanguage, text: str, function: tree_sitter.Node, called: tree_sitter.Node
 ) -> bool:
-    """Return whether a name means a parameter, a variable or a function inside a function."""
+    """Return whether a name refers to a parameter, a variable or a function inside a function."""
     found, reading = language.locals(text), language.reading(text)
     scopes, name, own = found.evaluated, reading.text(called), function.child_by_field_name("name")
     seen = {scope.number for scope in scopes.seen(scopes.at(called.start_byte), name)}
@@ -151,7 +151,7 @@ def _receives(
 def _has_namesake(
     reading: ParsedText, inner: Sequence[tree_sitter.Node], called: tree_sitter.Node, name: str
 ) -> bool:
-    """Return whether a call stands in a class inside the function that has a method of the name itself."""
+    """Return whether a call lies in a class inside the function that has a method of that name itself."""
     for function in inner:
         node, around = function.child_by_field_name("name"), function.parent
         if node is None or around is None or reading.text(node) != name:
@@ -166,50 +166,50 @@ Captured = Mapping[str, list[tree_sitter.Node]]
 
 @runtime_checkable
 class Metrics(Protocol):
-    """What a language measures on the text of one function."""
+    """The facet ``metrics`` of a language: measures of the text of one function."""
 
     def leaves(self, text: str) -> tuple[Leaf, ...]:
-        """The tokens as a lexer lists them: no comments, no layout, a string is one token."""
+        """Return the tokens as a lexer lists them: no comments, no layout, a string is one token."""
         ...
 
     def complexity(self, text: str) -> int:
-        """Cyclomatic complexity: decisions plus one."""
+        """Return the cyclomatic complexity: decisions plus one."""
         ...
 
     def nesting(self, text: str) -> int:
-        """How deep blocks stand in each other; the function's body is 1."""
+        """Return the maximum nesting depth of blocks; the function's body is 1."""
         ...
 
     def depths(self, text: str) -> tuple[tuple[Leaf, int], ...]:
-        """Each of `leaves` with the number of blocks that it stands in; the function's body is 1."""
+        """Return each of `leaves` with the number of enclosing blocks; the function's body is 1."""
         ...
 
     def structures(self, text: str) -> Mapping[str, int]:
-        """Number of code structures: ``if``, ``loop``, ``switch``, ``try``."""
+        """Count code structures: ``if``, ``loop``, ``switch``, ``try``."""
         ...
 
     def operators(self, text: str) -> tuple[str, ...]:
-        """Every operator in text order, by its sign."""
+        """Return every operator in text order, by its sign."""
         ...
 
     def identifiers(self, text: str) -> tuple[str, ...]:
-        """Every identifier in text order, names of types and methods included."""
+        """Return every identifier in text order, names of types and methods included."""
         ...
 
     def keywords(self, text: str) -> int:
-        """Number of reserved words."""
+        """Count reserved words."""
         ...
 
     def depth(self, text: str) -> int:
-        """Nodes on the longest way from the function's own node down to a leaf of its syntax tree."""
+        """Return the depth of the syntax tree, in nodes, from the function's own node to its deepest leaf."""
         ...
 
     def patterns(self, text: str, *, method: bool = False) -> Mapping[str, int]:
-        """How often structural patterns occur, see `PATTERNS`.
+        """Count the occurrences of each of `PATTERNS`.
 
         Args:
             text: The text.
-            method: Whether a text that is one function was taken out of a class.
+            method: Whether a text that is one function was extracted from a class.
         """
         ...
 
@@ -219,12 +219,12 @@ PATTERNS: tuple[str, ...] = ("nested_loop", "if_in_loop", "early_return", "recur
 
 @dataclass(frozen=True, slots=True)
 class MetricsFile:
-    """What a `metrics.toml` says.
+    """The content of a `metrics.toml`.
 
     Attributes:
-        operators: For a parent kind, what its leaves are as operators: a sign, or empty for none. Other
-            leaves are operators if the language's tokens say so.
-        names_ignore_case: Whether functions are called in whatever case.
+        operators: For a parent kind, its leaves as operators: a sign, or empty for none. Other leaves are
+            operators if the language's tokens say so.
+        names_ignore_case: Whether names of functions are case-insensitive.
     """
 
     operators: Mapping[str, Mapping[str, str]]
@@ -253,15 +253,15 @@ class MetricsOf:
         self.captured = Kept(self._capture)
 
     def leaves(self, text: str) -> tuple[Leaf, ...]:
-        """The tokens as a lexer lists them."""
+        """Return the tokens as a lexer lists them."""
         return self.language.leaves(text)
 
     def complexity(self, text: str) -> int:
-        """Decisions plus one, those of definitions inside the function left out."""
+        """Return decisions plus one, without those of inner definitions."""
         return 1 + self.decisions(text)
 
     def decisions(self, text: str, *, everywhere: bool = False) -> int:
-        """Number of branchings of the control flow, on demand with those of definitions inside."""
+        """Count the branchings of the control flow; with ``everywhere`` also those of inner definitions."""
         captured = self.captured(text)
         found, whole = captured.get("decision", []), captured.get("decision.whole", [])
         if whole:
@@ -273,7 +273,7 @@ class MetricsOf:
         return len(found) - len(around)
 
     def own(self, text: str, nodes: list[tree_sitter.Node]) -> list[tree_sitter.Node]:
-        """The nodes in the bodies of the outermost functions, and in no definition inside them."""
+        """Select the nodes in the bodies of the outermost functions, outside of inner definitions."""
         found = self.captured(text)
         functions = outermost(found.get("function", []))
         bodies = [body for body in (one.child_by_field_name("body") for one in functions) if body is not None]
@@ -284,14 +284,14 @@ class MetricsOf:
         return [node for node in nodes if inside_bodies.holds(node) and not apart.holds(node)]
 
     def nesting(self, text: str) -> int:
-        """The deepest block."""
+        """Return the depth of the deepest block."""
         depths: list[int] = []
         for _, above in nested(self.blocks(text)):
             depths.append(1 if above < 0 else depths[above] + 1)
         return max(depths, default=0)
 
     def depths(self, text: str) -> tuple[tuple[Leaf, int], ...]:
-        """Each token with the number of blocks that it stands in."""
+        """Return each token with the number of enclosing blocks."""
         deeper = [0] * (len(text) + 1)
         for node in self.blocks(text):
             start, end = self.reading(text).span(node)
@@ -301,22 +301,22 @@ class MetricsOf:
         return tuple((leaf, depth[leaf.start]) for leaf in self.leaves(text))
 
     def blocks(self, text: str) -> list[tree_sitter.Node]:
-        """Whatever stands one level deeper than the text around it; ``else if`` goes no deeper."""
+        """Return the nodes one level deeper than their surroundings; ``else if`` adds no level."""
         found = self.captured(text)
         ifs = {node.id for node in found.get("structure.if", [])}
         return found.get("block", []) + [node for node in found.get("block.else", []) if node.id not in ifs]
 
     def structures(self, text: str) -> Mapping[str, int]:
-        """Number of code structures by kind, everything in the text included."""
+        """Count code structures by kind, everything in the text included."""
         found = self.captured(text)
         return {kind: len(found.get(f"structure.{kind}", [])) for kind in ("if", "loop", "switch", "try")}
 
     def operators(self, text: str) -> tuple[str, ...]:
-        """Every operator, by its sign."""
+        """Return every operator, by its sign."""
         return tuple(sign for sign in map(self.operator, self.leaves(text)) if sign)
 
     def operator(self, leaf: Leaf) -> str:
-        """The sign that a leaf is as an operator; empty where it is none."""
+        """Return the sign of a leaf as an operator; empty if it is none."""
         special = self.table.operators.get(leaf.parent, {}).get(leaf.kind)
         if special is not None:
             return special
@@ -325,7 +325,7 @@ class MetricsOf:
         return leaf.kind if leaf.kind in tokens.operators and kind == "operator" else ""
 
     def identifiers(self, text: str) -> tuple[str, ...]:
-        """Every identifier, names of types and methods included."""
+        """Return every identifier, names of types and methods included."""
         rules = self.language.settings.tokens
         return tuple(
             leaf.text
@@ -334,7 +334,7 @@ class MetricsOf:
         )
 
     def keywords(self, text: str) -> int:
-        """Number of reserved words."""
+        """Count reserved words."""
         rules = self.language.settings.tokens
         return sum(
             leaf.kind in rules.keywords or told_by_word(leaf, rules) == "keyword"
@@ -342,12 +342,12 @@ class MetricsOf:
         )
 
     def depth(self, text: str) -> int:
-        """Named nodes on the longest way down from the only outermost function, else from the root."""
+        """Return the depth in named nodes of the only outermost function, or else of the full tree."""
         functions = outermost(self.captured(text).get("function", []))
         return deepest(functions[0] if len(functions) == 1 else self.reading(text).root)
 
     def patterns(self, text: str, *, method: bool = False) -> Mapping[str, int]:
-        """Loops in a loop, ifs in a loop, returns before the end, calls of the function by its name."""
+        """Count nested loops, ifs in a loop, returns before the end, and recursive calls."""
         found = self.captured(text)
         loops, ifs = found.get("structure.loop", []), found.get("structure.if", [])
         functions = outermost(found.get("function", []))
@@ -377,22 +377,22 @@ class MetricsOf:
 
 
 def outermost(nodes: list[tree_sitter.Node]) -> list[tree_sitter.Node]:
-    """The nodes that lie in no other of them, in text order."""
+    """Return the nodes that lie in no other of them, in text order."""
     return [node for node, above in nested(nodes) if above < 0]
 
 
 def holds(outer: tree_sitter.Node, node: tree_sitter.Node) -> bool:
-    """Whether a node covers another, or is it."""
+    """Return whether ``outer`` covers ``node``, or is the same."""
     return outer.start_byte <= node.start_byte and node.end_byte <= outer.end_byte
 
 
 def inside(outer: tree_sitter.Node, node: tree_sitter.Node) -> bool:
-    """Whether another node lies strictly inside a node."""
+    """Return whether ``node`` lies strictly inside ``outer``."""
     return holds(outer, node) and outer.id != node.id
 
 
 def deepest(root: tree_sitter.Node) -> int:
-    """Named nodes on the longest way down from a node, itself included."""
+    """Return the depth of a tree in named nodes, the root included."""
     cursor = root.walk()
     depth, most = 1, 1
     while True:
@@ -412,7 +412,7 @@ def deepest(root: tree_sitter.Node) -> int:
 
 
 def last_statement(body: tree_sitter.Node) -> tree_sitter.Node | None:
-    """Return the last statement directly in a body; a heredoc's text, which follows its own, is none."""
+    """Return the last direct statement of a body, skipping heredoc texts, which follow their statement."""
     beside = ("comment", "heredoc_body")
     statements = [child for child in body.named_children if not child.type.endswith(beside)]
     if len(statements) == 1 and statements[0].type == "statement_list":
@@ -421,7 +421,7 @@ def last_statement(body: tree_sitter.Node) -> tree_sitter.Node | None:
 
 
 class Cover:
-    """Nodes that do not overlap, in text order, to ask what lies in one of them.
+    """Disjoint nodes in text order, indexed to test whether one of them covers another node.
 
     Args:
         nodes: The nodes.
@@ -432,7 +432,7 @@ class Cover:
         self._nodes = nodes
 
     def holds(self, node: tree_sitter.Node) -> bool:
-        """Whether one of the nodes covers another node."""
+        """Return whether one of the nodes covers ``node``."""
         place = bisect_right(self._starts, node.start_byte) - 1
         return place >= 0 and holds(self._nodes[place], node)
 
@@ -442,7 +442,7 @@ def _apart(found: Captured) -> list[tree_sitter.Node]:
 
 
 def facet(language: TreeSitterLanguage) -> MetricsOf:
-    """The facet ``metrics`` of every language whose folder has the query; of others their ``tokens``."""
+    """Return the facet ``metrics`` of a language whose folder has the query; of others, their ``tokens``."""
     return MetricsOf(language)
 
 
@@ -451,12 +451,12 @@ class ExecutionPaths(Protocol):
     """The facet ``npath`` of a language."""
 
     def count(self, text: str) -> int:
-        """Number of acyclic execution paths through a function."""
+        """Count the acyclic execution paths through a function."""
         ...
 
 
 class OperatorPaths:
-    """Operators with what each adds to the paths of the expression around it.
+    """Operators, weighted by the number of paths that each adds to its enclosing expression.
 
     Args:
         signs: Expressions of a logical operator, one path each.
@@ -470,7 +470,7 @@ class OperatorPaths:
         )
 
     def between(self, start: int, end: int) -> int:
-        """What the operators between two bytes add."""
+        """Sum the weights of the operators between two bytes."""
         first = bisect_left(self._listed, (start,))
         last = bisect_left(self._listed, (end,))
         return sum(weight for _, stop, weight in self._listed[first:last] if stop <= end)
@@ -483,9 +483,9 @@ class Branching:
     Attributes:
         node: Its node.
         parts: The regions directly inside, in text order.
-        around: The region around it.
-        value: What it is worth; the paths of the row before it are multiplied by this.
-        after: What is added to the row before it first (0 in Nejmeh's rule).
+        parent: The enclosing region.
+        value: The factor by which the paths of the preceding row are multiplied.
+        addend: A term added to the preceding row first (0 in Nejmeh's rule).
     """
 
     node: tree_sitter.Node
@@ -495,7 +495,7 @@ class Branching:
     after: int = 0
 
     def within(self, *places: tree_sitter.Node | None) -> list[Branching]:
-        """The direct parts that lie in any of the places, in text order."""
+        """Return the direct parts that lie in any of the nodes, in text order."""
         return [
             part
             for part in self.parts
@@ -508,7 +508,7 @@ class Branching:
         ]
 
     def above(self) -> Iterator[Branching]:
-        """The regions around this one, innermost first."""
+        """Yield the enclosing regions, innermost first."""
         region = self.around
         while region is not None:
             yield region
@@ -516,11 +516,11 @@ class Branching:
 
 
 def paths(nodes: list[tree_sitter.Node], rule: Callable[[Branching], None]) -> int:
-    """The number of paths through a row of statements.
+    """Count the paths through a sequence of statements.
 
     Args:
-        nodes: Everything that branches.
-        rule: Sets ``value`` (and ``after``) of a region whose parts are done.
+        nodes: All branching nodes.
+        rule: Sets ``value`` (and ``addend``) of a region whose parts are done.
     """
     regions: list[Branching] = []
     top: list[Branching] = []
@@ -528,14 +528,14 @@ def paths(nodes: list[tree_sitter.Node], rule: Callable[[Branching], None]) -> i
         region = Branching(node, around=regions[above] if above >= 0 else None)
         (top if above < 0 else regions[above].parts).append(region)
         regions.append(region)
-    # Inner regions stand after outer ones, so no depth of nesting costs the interpreter's stack.
+    # Inner regions follow outer ones, so deep nesting cannot overflow the interpreter's stack.
     for region in reversed(regions):
         rule(region)
     return max(row(top), 1)
 
 
 def row(parts: list[Branching], start: int = 0) -> int:
-    """The value of statements in a row, beginning with ``start``; 0 where none counts."""
+    """Return the value of statements in sequence, starting from ``start``; 0 if none counts."""
     value = start
     for part in parts:
         if part.value:
@@ -544,12 +544,12 @@ def row(parts: list[Branching], start: int = 0) -> int:
 
 
 def branch(region: Branching, place: tree_sitter.Node | None) -> int:
-    """Paths through one part of a region, at least one."""
+    """Count the paths through one part of a region, at least one."""
     return max(row(region.within(place)), 1)
 
 
 def ancestors(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
-    """The nodes around a node, innermost first."""
+    """Yield the ancestors of a node, innermost first."""
     above = node.parent
     while above is not None:
         yield above

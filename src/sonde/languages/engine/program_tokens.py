@@ -1,9 +1,10 @@
-"""Program tokens: what CuBERT reads of a program, alike for every language once its lexer has spoken.
+"""Program tokens, the input of CuBERT: the same rules for every language, after its lexer.
 
-A language's lexer gives lexemes (spelling, kind, place). What is left out goes; a reserved spelling becomes a
-keyword, which is never split; identifiers are split at underscores and case, text (strings, comments, blanks)
-at changes between classes of characters; what is still longer than 15 characters is cut; characters that
-would be mistaken for a separator are spelled out; and every piece of a token but its last ends in ``^``.
+A language's lexer produces lexemes (text, kind, position). Skipped kinds are dropped; a reserved spelling
+becomes a keyword, which is never split; identifiers are split at underscores and case, text (strings,
+comments, whitespace) at changes between classes of characters; pieces longer than 15 characters are cut;
+characters that could be mistaken for a separator are replaced; and every piece of a token but its last ends
+in ``^``.
 
 Kanade et al. 2020, section 3.3; the rules are those of the tokenizer released with the paper.
 """
@@ -44,7 +45,7 @@ JOINT = "^"
 
 
 LONGEST = 15
-"""Characters of a piece, before they are sanitised."""
+"""Maximum number of characters of a piece, before they are sanitised."""
 
 
 _BLANK_RUN = 20
@@ -57,9 +58,9 @@ _CUT = _TEXT | {NUMBER, IDENTIFIER}
 
 
 def special(name: str) -> str:
-    """The spelling of a token that stands for no characters.
+    """Return the text of a token that stands for no characters.
 
-    >>> special("NEWLINE")
+    >>> format_special_token("NEWLINE")
     '___NEWLINE___'
     """
     return f"___{name}___"
@@ -71,7 +72,7 @@ EOS_SPELLING, ERROR_SPELLING, NEWLINE_SPELLING = special(EOS), special(ERROR), s
 SANITISED: Mapping[str, str] = MappingProxyType(
     {"\n": special("NLCHAR"), "\r": special("CR"), JOINT: special("CARET")}
 )
-"""Characters of any token that are spelled out."""
+"""Characters that are replaced in any token."""
 
 
 Position = tuple[int, int]
@@ -80,14 +81,14 @@ Position = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Lexeme:
-    """A token as the language's lexer gives it.
+    """A token of the language's lexer.
 
     Attributes:
-        spelling: Its characters, or a `special` spelling.
+        surface: Its characters, or the text of a special token.
         kind: One of `KINDS`.
         start: Position of its first character.
-        end: Position behind its last; a line break ends at the beginning of the next line.
-        offset: First character in the text; the length of the text for what stands behind it.
+        end: Position after its last; a line break ends at the beginning of the next line.
+        offset: First character in the text; the length of the text for tokens at its end.
     """
 
     spelling: str
@@ -99,7 +100,7 @@ class Lexeme:
 
 @dataclass(frozen=True, slots=True)
 class ProgramToken:
-    """A token with the pieces that it is written in.
+    """A token and the pieces that it is split into.
 
     Attributes:
         pieces: One or more, sanitised, all but the last ending in `JOINT`.
@@ -111,11 +112,11 @@ class ProgramToken:
 
 
 def _check(mappings: Mapping[str, str]) -> None:
-    """Refuse mappings that could not be undone.
+    """Check that mappings can be undone.
 
     Raises:
-        ValueError: A key of several characters, `JOINT` missing, or values that are empty, alike, parts of
-            one another, or hold a key.
+        ValueError: A key has several characters, `JOINT` is missing, or values are empty, equal, parts of one
+            another, or contain a key.
     """
     values = list(mappings.values())
     if JOINT not in mappings:
@@ -131,15 +132,15 @@ def _check(mappings: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """How tokens are written.
+    """The format of program tokens.
 
     Attributes:
-        skipped: Kinds that are left out; None for what the language leaves out by default.
-        reserved: Spellings that are never split.
-        mappings: Characters to what they are spelled as; has to hold `JOINT`.
+        skipped: Kinds that are dropped; None for the default of the language.
+        reserved_words: Spellings that are never split.
+        mappings: Characters and their replacements; must include `JOINT`.
 
     Raises:
-        ValueError: Mappings that could not be undone.
+        ValueError: The mappings cannot be undone.
     """
 
     skipped: AbstractSet[str] | None = None
@@ -151,48 +152,48 @@ class Conditions:
 
 
 PUBLISHED = Conditions()
-"""As programs are written for pre-training."""
+"""The format of programs for pre-training."""
 
 
 FINETUNING = Conditions(
     skipped=frozenset((COMMENT, WHITESPACE)), reserved=frozenset(("__HOLE__", "unknown_token_default"))
 )
-"""As functions are written for the tasks: no comments, no blanks, a hole is one token."""
+"""The format of functions for the tasks: no comments, no whitespace, a hole is one token."""
 
 
 @runtime_checkable
 class Program(Protocol):
-    """The facet ``program`` of a language."""
+    """The facet ``program`` of a language: its lexer."""
 
     @property
     def version(self) -> str:
-        """Raised when a token changes."""
+        """Return the version, which is raised whenever a token changes."""
         ...
 
     @property
     def skipped(self) -> frozenset[str]:
-        """Kinds that are left out where nothing else is asked."""
+        """Return the kinds that are dropped by default."""
         ...
 
     def lexemes(self, text: str) -> Sequence[Lexeme]:
-        """All tokens of a text, what `skipped` names included; the last is of kind ``EOS``.
+        """Return all tokens of a text, including the kinds of `skipped`; the last is of kind ``EOS``.
 
-        A text that the lexer refuses is an ``ERROR`` and the end.
+        A text that the lexer rejects is an ``ERROR`` followed by the end.
         """
         ...
 
     def program(self, whole: Sequence[str]) -> str:
-        """A text whose tokens are these, the inverse of `lexemes` on spellings as far as there is one."""
+        """Return a text with these tokens, the inverse of `lexemes` as far as there is one."""
         ...
 
 
 def program_tokens(facet: Program, text: str, conditions: Conditions = PUBLISHED) -> list[ProgramToken]:
-    """The tokens of a text with their pieces.
+    """Return the tokens of a text with their pieces.
 
     Args:
-        facet: The facet of the language.
+        lexer: The facet of the language.
         text: Any text.
-        conditions: What is left out, never split, and spelled out.
+        token_format: The kinds to drop, the words to keep whole, and the characters to replace.
     """
     left_out = facet.skipped if conditions.skipped is None else conditions.skipped
     table = str.maketrans(dict(conditions.mappings))
@@ -204,24 +205,24 @@ def program_tokens(facet: Program, text: str, conditions: Conditions = PUBLISHED
 
 
 def tokenize(facet: Program, text: str, conditions: Conditions = PUBLISHED) -> list[str]:
-    """The pieces of a text in a row; see `program_tokens`."""
+    """Return the pieces of a text in order; see `build_program_tokens`."""
     return [piece for token in program_tokens(facet, text, conditions) for piece in token.pieces]
 
 
 def untokenize(facet: Program, pieces: Sequence[str], mappings: Mapping[str, str] = SANITISED) -> str:
-    """A text whose pieces are these.
+    """Return a text with these pieces.
 
-    Blanks between tokens, comments that were left out and line continuations do not come back; the tokens of
-    the text that is given are the same again.
+    Spaces between tokens, dropped comments and line continuations are not restored; the result has the same
+    tokens.
 
     Args:
-        facet: The facet of the language.
-        pieces: What `tokenize` gave.
-        mappings: Those that it was given.
+        lexer: The facet of the language.
+        pieces: The result of `tokenize`.
+        mappings: Those that it used.
 
     Raises:
-        ValueError: The pieces do not end a program, one is empty or has an unsanitary character, or the last
-            is not the last of its token.
+        ValueError: The pieces do not end a program, one is empty or has a character to be replaced, or the
+            last is not the last of its token.
     """
     ends = (EOS_SPELLING, facet.lexemes("")[-1].spelling)
     if not pieces or pieces[-1] not in ends:
@@ -233,7 +234,7 @@ def untokenize(facet: Program, pieces: Sequence[str], mappings: Mapping[str, str
 def whole_tokens(pieces: Iterable[str], mappings: Mapping[str, str] = SANITISED) -> list[str]:
     """Join pieces and undo the mappings.
 
-    >>> whole_tokens(["a_^", "b", "___CARET___="])
+    >>> join_pieces(["a_^", "b", "___CARET___="])
     ['a_b', '^=']
 
     Raises:
@@ -263,7 +264,7 @@ def whole_tokens(pieces: Iterable[str], mappings: Mapping[str, str] = SANITISED)
 
 @lru_cache(maxsize=1 << 16)
 def split_identifier(identifier: str) -> tuple[str, ...]:
-    """Split at runs of underscores, which stay with what is before them, and at case.
+    """Split at case and after runs of underscores.
 
     A letter that is neither upper nor title case counts as lower case, digits too (`S3` is one piece).
 
@@ -299,8 +300,8 @@ def _case(character: str) -> str:
 def split_text(text: str) -> list[str]:
     """Split a text at changes between upper case, lower case, digits and other characters.
 
-    The last of several upper case letters goes with the lower case behind it. Blanks stand alone, other
-    marks stay together; a run of one blank or tab is cut after 20.
+    The last of several upper case letters joins the lower case after it. Whitespace characters stand alone,
+    other signs stay together; a run of one space or tab is cut after 20.
 
     >>> split_text("HTTPServer 2: go")
     ['HTTP', 'Server', ' ', '2', ':', ' ', 'go']
@@ -331,7 +332,7 @@ def _class(character: str) -> str:
 
 
 def _parts(before: str, now: str, text: str, begin: int, position: int) -> bool:
-    """Whether a piece ends between two characters, an upper and a lower case letter aside."""
+    """Return whether a piece ends between two characters; the caller handles upper before lower case."""
     if before != now:
         return (before, now) != ("upper", "lower")
     if now != "other":
@@ -359,7 +360,7 @@ _WRITTEN = {NEWLINE_SPELLING: "\n", ERROR_SPELLING: ""}
 
 
 class ProgramOf:
-    """The `Program` of a language by its token rules.
+    """The `ProgramLexer` of a language by the token rules of its grammar.
 
     Args:
         language: The language.
@@ -372,7 +373,7 @@ class ProgramOf:
         self.version = language.version
 
     def lexemes(self, text: str) -> Sequence[Lexeme]:
-        """All tokens of a text; nothing is refused."""
+        """Return all tokens of a text; no text is rejected."""
         rules = self._language.settings.tokens
         lines = list(accumulate((len(line) + 1 for line in text.split("\n")[:-1]), initial=0))
 
@@ -396,13 +397,13 @@ class ProgramOf:
         return [*found, Lexeme(EOS_SPELLING, EOS, end, end, len(text))]
 
     def program(self, whole: Sequence[str]) -> str:
-        """The tokens in a row with a blank between two of a line."""
+        """Join the tokens, with a space between two of a line."""
         lines = " ".join(_WRITTEN.get(token, token) for token in whole).split("\n")
         return "\n".join(line.strip() for line in lines)
 
 
 def _kind(leaf: Leaf, rules: TokenRules) -> str:
-    """The kind of a program token that a leaf is; the lists that come first take precedence."""
+    """Return the kind of the program token of a leaf; the lists that come first take precedence."""
     name = leaf.kind
     role = rules.literals.get(name, "string" if name in rules.whole else "")
     if name in rules.comments:
@@ -415,5 +416,5 @@ def _kind(leaf: Leaf, rules: TokenRules) -> str:
 
 
 def facet(language: TreeSitterLanguage) -> ProgramOf:
-    """The facet ``program`` of every language that has no lexer of its own."""
+    """Return the facet ``program`` of a language without a lexer of its own."""
     return ProgramOf(language)

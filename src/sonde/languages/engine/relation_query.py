@@ -1,27 +1,27 @@
-"""Relations between words by `relations.scm`, the same code over every language.
+"""Relations between words by `relations.scm`, the same code for every language.
 
 The query names constructs and their parts: ``@Construct`` is the construct, ``@Construct.part`` one of its
-parts. What is captured of one construct, in however many matches, belongs together; a part goes from the
-first of its nodes to the last, but for one that begins with a word of the grammar, which is that word. Which
-parts are related, the names of the relations say; one of a part to itself joins its first node to its second.
+parts. All captures of one construct, from however many matches, are combined; a part spans from the first of
+its nodes to the last, except that a part whose first node is an anonymous token is that token. The names of
+the relations say which parts are related; a relation of a part to itself joins its first node to its second.
 
 - ``@Construct.part.last``: as a head it is the last word of its first node;
-- ``@Construct.nested``: a construct of the same kind, which has what stands behind it of the one around (an
-  ``elif`` of Python's grammar, which stands beside the others).
+- ``@Construct.nested``: a construct of the same kind that takes the following nodes of the outer construct
+  (an ``elif`` of Python's grammar, which is a sibling of the others).
 
-Captures without a construct say how nodes stand in the tree, for the relation of nodes to their children:
+Captures without a construct describe nodes of the tree, for the relation of nodes to their children:
 
-- ``@through``: no node of its own: what stands in it stands in the node around;
-- ``@bare``: as a part it is what stands in it, without the signs around and whatever is ``@before``;
-- ``@apart``: nobody's child, and nobody's parent;
+- ``@through``: no node of its own: its children belong to its parent;
+- ``@bare``: as a part it is its content, without the enclosing signs and whatever is ``@before``;
+- ``@apart``: has neither a parent nor children;
 - ``@own``: part of its node as a word is: no child, and nothing in it is one;
-- ``@outside``: as ``@own``; no construct in it counts, and its node neither begins nor ends with it;
-- ``@together``: siblings that stand in a node of their own, which the grammar does not have; those of two
-  matches that share a node stand in one;
+- ``@outside``: as ``@own``; constructs in it do not count, and its node neither begins nor ends with it;
+- ``@together``: siblings that share a parent node which the grammar does not have; those of two matches that
+  share a node share the parent;
 - ``@other``: no construct after all, whatever else matches;
-- ``@body``: has to hold something, which a grammar may not ask.
+- ``@body``: must not be empty, which a grammar may not require.
 
-Names that begin with ``_`` are the query's own.
+Names that begin with ``_`` are for predicates of the query only.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ Parts = Mapping[str, list[tree_sitter.Node]]
 
 
 class QueryParts:
-    """What the query finds in a tree.
+    """The captures of the query in a tree.
 
     Attributes:
-        nodes: The nodes of each of `NODES`.
+        nodes: The nodes of each of `NODE_CAPTURES`.
         constructs: The parts of each construct, by its name and its node's id.
-        together: Runs of siblings that stand together, by the id of the node around.
-        comments: Kinds of nodes that are no code.
-        whole: Kinds of nodes that are one word with all that is in them.
+        together: Runs of siblings captured as ``@together``, by the id of their parent.
+        comments: Kinds of nodes that are not code.
+        whole: Kinds of nodes that are one word, with everything in them.
     """
 
     def __init__(self, language: TreeSitterLanguage, reading: ParsedText) -> None:
@@ -124,7 +124,7 @@ class QueryParts:
         self._runs.update((node.id, run) for node in captured)
 
     def _nest(self, key: tuple[str, int]) -> None:
-        """Give each nested construct what stands behind it in the one around."""
+        """Move to each nested construct the nodes after it of the outer one."""
         parts = self.constructs[key]
         ordered = {name: sorted(nodes, key=place_of) for name, nodes in parts.items() if name != NESTED}
         for inner in sorted(parts[NESTED], key=place_of):
@@ -132,22 +132,22 @@ class QueryParts:
             for name, nodes in ordered.items():
                 behind = bisect_left(nodes, inner.end_byte, key=lambda node: node.start_byte)
                 if behind < len(nodes):
-                    # Between the first and the last of a part nothing matters.
+                    # Only the first and the last node of a part matter.
                     own[name] += [nodes[behind], nodes[-1]]
 
     @property
     def empty(self) -> bool:
-        """Whether a body holds nothing but comments."""
+        """Return whether a required body contains nothing but comments."""
         return any(
             all(child.type in self.comments for child in node.named_children) for node in self.nodes["body"]
         )
 
     def ids(self, *names: str) -> frozenset[int]:
-        """Nodes by their ids."""
+        """Return the ids of the nodes of some captures."""
         return frozenset(node.id for name in names for node in self.nodes[name])
 
     def kept(self) -> Iterator[tuple[str, Parts]]:
-        """The constructs that are some, with their parts."""
+        """Yield the valid constructs with their parts."""
         other = self.ids("other")
         outside = Cover(outermost(self.nodes["outside"]))
         for (construct, identity), parts in self.constructs.items():
@@ -155,15 +155,15 @@ class QueryParts:
                 yield construct, parts
 
     def nested(self) -> frozenset[int]:
-        """Constructs beside the others of the one around, by their ids."""
+        """Return the ids of nested constructs."""
         return frozenset(node.id for parts in self.constructs.values() for node in parts.get(NESTED, ()))
 
     def first_of(self, node: tree_sitter.Node) -> tree_sitter.Node:
-        """What a node begins with that is one of its own."""
+        """Return the first node of a part, inside ``@bare`` nodes."""
         return self._inside(node, 0) if self._bare else node
 
     def last_of(self, node: tree_sitter.Node) -> tree_sitter.Node:
-        """What a node ends with that is one of its own."""
+        """Return the last node of a part, inside ``@bare`` nodes."""
         return self._inside(node, -1) if self._bare else node
 
     def _inside(self, node: tree_sitter.Node, place: int) -> tree_sitter.Node:
@@ -187,19 +187,19 @@ class QueryParts:
 
 
 def place_of(node: tree_sitter.Node) -> tuple[int, int]:
-    """Where a node stands: a key to sort by."""
+    """Return the byte span of a node, a key to sort by."""
     return node.byte_range
 
 
 class NodeWords:
-    """Finds the words of nodes.
+    """Finds the first and the last word of nodes.
 
     Args:
-        reading: The parsed text.
+        parsed_text: The parsed text.
         words: Its words.
-        layout: Which of them are no code.
-        outside: Nodes with which the nodes around them neither begin nor end.
-        delimiters: What may end a dependent.
+        layout: Whether each word is layout.
+        outside_nodes: Nodes with which their parents neither begin nor end.
+        delimiters: The words that may end a dependent.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class NodeWords:
         self._behind, self._before = _brackets([word for word, _, _ in words], layout, closing)
         self._begins: dict[int, int] = {}
         self._ends: dict[int, int] = {}
-        # Nodes within each other begin and end together.
+        # Nested nodes begin and end at the same bytes.
         self._firsts: dict[int, int] = {}
         self._lasts: dict[int, int] = {}
         for node in sorted(outside, key=place_of):
@@ -230,7 +230,7 @@ class NodeWords:
     def _cut(
         self, node: tree_sitter.Node, beside: tree_sitter.Node | None, edge: str, cut: dict[int, int]
     ) -> None:
-        """Let the nodes that begin (or end) with a node begin (or end) with its sibling."""
+        """Let the ancestors that begin (or end) with a node begin (or end) with its sibling instead."""
         above = node.parent
         here = getattr(node, edge)
         while beside is not None and above is not None and cut.get(above.id, getattr(above, edge)) == here:
@@ -238,7 +238,7 @@ class NodeWords:
             above = above.parent
 
     def first(self, node: tree_sitter.Node) -> int:
-        """The first word of a node, opening brackets left out unless they hold nothing; -1 without words."""
+        """Return the first word of a node after non-empty opening brackets; -1 without words."""
         byte = self._begins.get(node.id, node.start_byte) if self._begins else node.start_byte
         found = self._firsts.get(byte)
         if found is None:
@@ -247,7 +247,7 @@ class NodeWords:
         return found
 
     def last(self, node: tree_sitter.Node) -> int:
-        """The last word of a node, closing brackets left out; -1 without words."""
+        """Return the last word of a node before closing brackets; -1 without words."""
         byte = self._ends.get(node.id, node.end_byte) if self._ends else node.end_byte
         found = self._lasts.get(byte)
         if found is None:
@@ -255,7 +255,7 @@ class NodeWords:
         return found
 
     def _last(self, place: int) -> int:
-        """The last word of a node whose words end at a place."""
+        """Return the last word of a node whose words end at ``index``."""
         if place < 0:
             return -1
         while place and self._layout[place]:
@@ -268,9 +268,9 @@ class NodeWords:
 def _brackets(
     words: Sequence[str], layout: Sequence[bool], closing: frozenset[str]
 ) -> tuple[list[int], list[int]]:
-    """For each word the first of a node that begins there, and the last of one that ends there.
+    """Return for each word the first word of nodes that begin there, and the last of those that end there.
 
-    Nested brackets begin and end together: each run of them is gone through once.
+    Nested brackets begin and end together: each run of them is passed once.
     """
     count = len(words)
     behind, before = list(range(count)), list(range(count))
@@ -307,11 +307,11 @@ class QueryEdges:
         self._several = frozenset(table.get("several", ()))
 
     def words(self, text: str, delimiters: Delimiters) -> Words:
-        """The words of a text."""
+        """Return the words of a text."""
         return _columns(self._words(text, self._reading(text), delimiters))
 
     def relate(self, text: str, delimiters: Delimiters) -> Related:
-        """The words of a text and the relations between them."""
+        """Return the words of a text and the relations between them."""
         reading = self._reading(text)
         words = self._words(text, reading, delimiters)
         if self._layout and lone_returns(text):
@@ -327,7 +327,7 @@ class QueryEdges:
 
     @cached_property
     def _related(self) -> Mapping[str, Sequence[tuple[str, str, str]]]:
-        """For each construct its relations: name, head and dependent."""
+        """Map each construct to its relations: name, head and dependent."""
         found: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
         for name in relation_table(self._language).relations:
             construct, _, parts = name.partition(":")
@@ -336,7 +336,7 @@ class QueryEdges:
         return found
 
     def _reading(self, text: str) -> ParsedText:
-        """The tree; a piece that was cut out within its first line is read in the margin of its others."""
+        """Parse a text; one that was cut out within its first line gets the margin of its other lines."""
         reading = self._language.reading(text)
         if not self._layout or not reading.root.has_error:
             return reading
@@ -359,7 +359,7 @@ class QueryEdges:
 def _constructs(
     found: QueryParts, places: NodeWords, related: Mapping[str, Sequence[tuple[str, str, str]]]
 ) -> Iterator[Edge]:
-    """The edges between the parts of constructs."""
+    """Yield the edges between the parts of constructs."""
     for construct, parts in found.kept():
         for name, head, dependent in related[construct]:
             heads, nodes = _part(parts, head), _part(parts, dependent)
@@ -380,17 +380,17 @@ def _constructs(
 
 
 def _part(parts: Parts, name: str) -> list[tree_sitter.Node]:
-    """The nodes of a part, in their order."""
+    """Return the nodes of a part in order."""
     nodes = parts.get(name) or parts.get(name + _LAST) or []
     return nodes if len(nodes) < 2 else sorted(nodes, key=place_of)
 
 
 Waiting = tuple[tree_sitter.Node, int]
-"""A node, and the word of the node that it is a child of (-1 where it is nobody's)."""
+"""A node to visit, and the first word of its parent (-1 without a parent)."""
 
 
 def _children(found: QueryParts, places: NodeWords, reading: ParsedText) -> Iterator[Edge]:
-    """From every named node to those directly under it that begin with another word."""
+    """Yield the edges from every named node to its named children."""
     through, apart, hidden = found.ids("through"), found.ids("apart"), found.ids("own", "outside")
     nested = found.nested()
     comments, whole, together = found.comments, found.whole, found.together
@@ -433,5 +433,5 @@ def _columns(words: Sequence[Word]) -> Words:
 
 
 def facet(language: TreeSitterLanguage) -> QueryEdges:
-    """The facet ``edges`` of every language whose folder has the query and no rules of its own."""
+    """Return the facet ``edges`` of a language whose folder has the query and no rules of its own."""
     return QueryEdges(language)

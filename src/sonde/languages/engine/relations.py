@@ -1,11 +1,11 @@
-"""Syntactic relations between the words of a program: what a language has to answer about them.
+"""Syntactic relations between the words of a program: the protocols of a language and its default labeller.
 
-A relation joins a head word to a dependent, a run of words: in ``If:if->test`` the word ``if`` to those of
+A relation joins a head word to a dependent, a span of words: in ``If:if->test`` the word ``if`` to those of
 the condition ("Benchmarking Language Models for Code Syntax Understanding", section 2 and table 8). Words are
 the tokens that the paper counts in, blank ones included, so that an edge is three numbers; their characters
 lead back to the text.
 
-The name of a relation says what it joins: construct, part that holds the head, part that is the dependent.
+The name of a relation gives the construct, the part with the head, and the part that is the dependent.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ MODES = ("corrected", "paper")
 
 
 CHILDREN = "children:parent->child"
-"""From what a node begins with to each node directly under it."""
+"""The relation from the first word of a node to each node directly under it."""
 
 
 class Edge(NamedTuple):
-    """One relation between words; all numbers are indices of words, the last one included.
+    """A relation between words; all numbers are indices of words, the last one inclusive.
 
     Attributes:
         relation: One of the language's ``relation_types``.
@@ -48,13 +48,13 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delimiters:
-    """What becomes of words that only end a line or a statement; the paper's ablations (section 4.2).
+    """The treatment of words that only end a line or a statement; the paper's ablations (section 4.2).
 
     Attributes:
-        newlines: A dependent that stands directly before a newline has it as its last word.
-        semicolons: A dependent may end in ``;``, as the statements of some languages do.
-        masked: Newlines and semicolons that no dependent can end in by the two choices above are not
-            candidates either: what the paper says, and its code does not do.
+        newlines: Whether a newline directly after a dependent is its last word.
+        semicolons: Whether a dependent may end in ``;``, as the statements of some languages do.
+        masked: Whether newlines and semicolons that no dependent can end in, by the two options above, are
+            excluded from the candidates: stated by the paper, but not done by its code.
     """
 
     newlines: bool = False
@@ -63,20 +63,20 @@ class Delimiters:
 
 
 AS_PUBLISHED = Delimiters()
-"""The main results: no newlines, semicolons, and every word a candidate."""
+"""The setting of the main results: no newlines, semicolons, and every word a candidate."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Words:
-    """The words of a text in its order, as columns.
+    """The words of a text in order, as columns.
 
     Attributes:
         surface: The words. A word may be empty (the end of a block or of the text), or blank (an indent, a
             newline).
         start: First character.
         end: One past the last character; ``start`` for an empty word.
-        candidate: Whether a head may be said to point to the word. Empty words are candidates in the mode
-            ``paper`` alone, no model sees them.
+        candidate: Whether a head may point to the word. Empty words are candidates in the mode ``paper``
+            only, since no model sees them.
     """
 
     surface: tuple[str, ...]
@@ -93,9 +93,9 @@ class Related:
     """The words of a text and the edges between them.
 
     Attributes:
-        words: The words; none where the text has no words in this language.
-        edges: The edges; in the mode ``paper`` those of a relation in the published labeller's order.
-        problem: Why nothing is labelled, in words that can be counted by; empty where all is well.
+        words: The words; none if the text has no words in this language.
+        edges: The edges; in the mode ``paper`` those of a relation are in the published labeller's order.
+        problem: The reason why nothing is labelled, in words that can be grouped by; empty without a problem.
     """
 
     words: Words
@@ -109,22 +109,22 @@ class Relations(Protocol):
 
     @property
     def relation_types(self) -> tuple[str, ...]:
-        """Every relation that the language has, as ``Construct:head->dependent``."""
+        """Return every relation of the language, as ``Construct:head->dependent``."""
         ...
 
     @property
     def averaged(self) -> tuple[str, ...]:
-        """The relations over which the paper averages."""
+        """Return the relations over which the paper averages."""
         ...
 
     @property
     def keywords(self) -> tuple[str, ...]:
-        """The language's keywords, which a baseline may look for after the head."""
+        """Return the language's keywords, which a baseline may look for after the head."""
         ...
 
     @property
     def quirks(self) -> Mapping[str, str]:
-        """Named quirks ``codesyntax.*`` of this language's labels, all on in the mode ``paper``."""
+        """Return the quirks ``codesyntax.*`` of the language by name, all on in the mode ``paper``."""
         ...
 
     def words(
@@ -135,7 +135,7 @@ class Relations(Protocol):
         quirks: Set[str] = frozenset(),
         delimiters: Delimiters = AS_PUBLISHED,
     ) -> Words:
-        """The words of a text, those that `relate` counts in; none where there is no way to tell words."""
+        """Return the words of a text, to which `relate` refers; none if it cannot be split into words."""
         ...
 
     def relate(
@@ -146,65 +146,65 @@ class Relations(Protocol):
         quirks: Set[str] = frozenset(),
         delimiters: Delimiters = AS_PUBLISHED,
     ) -> Related:
-        """The words of a text and the relations between them.
+        """Return the words of a text and the relations between them.
 
         A text that does not parse has a ``problem`` and no edges; nothing is raised.
 
         Args:
-            text: A function, or any other piece that the language's grammar takes.
+            text: A function, or any other text that the language's grammar parses.
             mode: ``"corrected"``, or ``"paper"`` for the edges of the authors' labeller.
-            quirks: Quirks that are on besides those of the mode.
-            delimiters: What becomes of newlines and semicolons.
+            quirks: Quirks that are on in addition to those of the mode.
+            delimiters: The treatment of newlines and semicolons.
 
         Raises:
-            UnknownNameError: A quirk that this language does not have.
-            UsageError: A mode that does not exist.
+            UnknownNameError: This language has no such quirk.
+            UsageError: There is no such mode.
         """
         ...
 
 
 @runtime_checkable
 class EdgeLabeller(Protocol):
-    """The facet ``edges`` of a language: words and relations as they are meant.
+    """The facet ``edges`` of a language: words and corrected relations.
 
-    Which of the words are candidates, `RelationsOf` says.
+    `LanguageRelations` decides which of the words are candidates.
     """
 
     def words(self, text: str, delimiters: Delimiters) -> Words:
-        """The words of a text."""
+        """Return the words of a text."""
         ...
 
     def relate(self, text: str, delimiters: Delimiters) -> Related:
-        """The words of a text and the relations between them."""
+        """Return the words of a text and the relations between them."""
         ...
 
 
 @runtime_checkable
 class PublishedLabeller(Protocol):
-    """The facet ``published_edges``: words and relations as a paper's own labeller has them."""
+    """The facet ``published_edges``: words and relations of a paper's own labeller."""
 
     @property
     def quirks(self) -> Mapping[str, str]:
-        """What the labeller does besides, by name."""
+        """Return the deviations of the labeller by name."""
         ...
 
     def words(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Words:
-        """The words of a text with some quirks on."""
+        """Return the words of a text with some quirks on."""
         ...
 
     def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Related:
-        """The words of a text and the relations between them with some quirks on."""
+        """Return the words of a text and the relations between them with some quirks on."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RelationTable:
-    """What `relations.toml` says in every language.
+    """The content of a `relations.toml` that every language has.
 
     Attributes:
         relations: Every type of relation.
-        averaged: Those that the paper's averages are over.
-        keywords: What the keyword baseline looks for.
+        averaged_relations: The relations over which the paper averages.
+        keywords: The words that the keyword baseline looks for.
     """
 
     relations: tuple[str, ...]
@@ -225,7 +225,7 @@ def relation_table(language: TreeSitterLanguage) -> RelationTable:
 
 
 class RelationsOf:
-    """The `Relations` of a language: its own edges, and those published where quirks are on.
+    """The `Relations` of a language: its own edges, and the published ones if quirks are on.
 
     Args:
         language: The language.
@@ -249,7 +249,7 @@ class RelationsOf:
         quirks: Set[str] = frozenset(),
         delimiters: Delimiters = AS_PUBLISHED,
     ) -> Words:
-        """The words of a text, see `Relations.words`."""
+        """Return the words of a text, see `Relations.words`."""
         on = self._on(mode, quirks)
         if self._published is None or not on:
             found = self._edges.words(text, delimiters)
@@ -265,7 +265,7 @@ class RelationsOf:
         quirks: Set[str] = frozenset(),
         delimiters: Delimiters = AS_PUBLISHED,
     ) -> Related:
-        """The words of a text and the edges between them, see `Relations.relate`."""
+        """Return the words of a text and the edges between them, see `Relations.relate`."""
         on = self._on(mode, quirks)
         if self._published is None or not on:
             found = self._edges.relate(text, delimiters)
@@ -280,13 +280,13 @@ class RelationsOf:
 
 
 def quirks_on(mode: str, quirks: Set[str], known: Mapping[str, str]) -> frozenset[str]:
-    """The quirks that are on: those asked for, and in the mode ``paper`` all that the language knows.
+    """Return the active quirks: the requested ones, and in the mode ``paper`` all of the language.
 
-    Quirks of other languages and of the scoring are the caller's to leave out.
+    The caller removes quirks of other languages and of the scoring.
 
     Raises:
-        UnknownNameError: A quirk that does not exist.
-        UsageError: A mode that does not exist.
+        UnknownNameError: There is no such quirk.
+        UsageError: There is no such mode.
     """
     if mode not in MODES:
         raise UsageError(f"mode {mode!r} of syntax relations; known: {', '.join(MODES)}")
@@ -296,24 +296,24 @@ def quirks_on(mode: str, quirks: Set[str], known: Mapping[str, str]) -> frozense
 
 
 LONE_RETURN = "carriage return without a newline"
-"""It ends a line to some parsers and to no tokenizer, so that words and nodes part ways."""
+"""Problem of a text in which words and nodes disagree: some parsers end a line there, no tokenizer does."""
 
 
 def lone_returns(text: str) -> bool:
-    """Whether a text has such a carriage return."""
+    """Return whether a text has a carriage return without a newline."""
     return text.count("\r") != text.count("\r\n")
 
 
 def plain_words(surface: Sequence[str], start: Sequence[int], end: Sequence[int]) -> Words:
-    """Words, all of them candidates."""
+    """Build the columns of words, all of them candidates."""
     starts, ends = np.array(start, np.int32), np.array(end, np.int32)
     return Words(tuple(surface), starts, ends, np.ones(len(starts), np.bool_))
 
 
 def _candidates(words: Words, mode: str, delimiters: Delimiters) -> Words:
-    """Words with the candidates among them, by the rule of `Words` and `Delimiters`.
+    """Mark the candidates among words, by the rules of `Words` and `Delimiters`.
 
-    Newlines are candidates unless masked; so are semicolons. Empty words are in the mode ``paper`` alone.
+    Newlines are candidates unless masked; so are semicolons. Empty words are in the mode ``paper`` only.
     """
     taken: set[str] = set()
     if mode != "paper":
@@ -326,7 +326,7 @@ def _candidates(words: Words, mode: str, delimiters: Delimiters) -> Words:
 
 
 def facet(language: TreeSitterLanguage) -> RelationsOf:
-    """The facet ``relations`` of every language whose folder has the table."""
+    """Return the facet ``relations`` of a language whose folder has the table."""
     return RelationsOf(language)
 
 
@@ -338,7 +338,7 @@ Word = tuple[str, int, int]
 
 
 def single(listed: Sequence[Leaf], several: frozenset[str]) -> Sequence[Leaf]:
-    """The tokens, those that are several words (``several`` in `relations.toml`) a character each."""
+    """Split the tokens in ``split_signs`` (``several`` in `relations.toml`) into one token per character."""
     if not several or several.isdisjoint(leaf.text for leaf in listed):
         return listed
     found: list[Leaf] = []
@@ -352,12 +352,12 @@ def single(listed: Sequence[Leaf], several: frozenset[str]) -> Sequence[Leaf]:
 
 
 def plain(listed: Sequence[Leaf]) -> list[Word]:
-    """The tokens alone."""
+    """Convert tokens to words."""
     return [(text, start, end) for _, _, start, end, text in listed]
 
 
 def with_newlines(text: str, listed: Sequence[Leaf]) -> list[Word]:
-    r"""The tokens with one ``\n`` for each line that ends between two of them, those in comments included."""
+    r"""Convert tokens to words, with a ``\n`` for each line end between two tokens, comments included."""
     found: list[Word] = []
     before = len(text)
     for leaf in listed:
@@ -368,11 +368,11 @@ def with_newlines(text: str, listed: Sequence[Leaf]) -> list[Word]:
 
 
 def with_layout(text: str, listed: Sequence[Leaf]) -> list[Word]:
-    """The tokens, comments among them, with the layout between them.
+    """Convert tokens, including comments, to words, with the layout between them.
 
     Args:
         text: The text.
-        listed: Its tokens and comments, a comment being what begins with ``#``.
+        leaves: Its tokens and comments, which begin with ``#``.
     """
     found: list[Word] = []
     indents = [0]
@@ -393,14 +393,14 @@ def with_layout(text: str, listed: Sequence[Leaf]) -> list[Word]:
             depth -= 1
     found += ((text[begin:end], begin, end) for begin, end in _newlines(text, before, len(text)))
     last = text[text.rfind("\n") + 1 :].strip(" \f\t")
-    # `tokenize` takes a last line of a string that looks like a comment for one.
+    # `tokenize` mistakes a last line of a string that looks like a comment for one.
     commented = bool(last) and last[0] == "#" and listed[-1].text[0] != "#"
     unended = bool(last) and last[-1] != "\r" and not commented
     return found + [("", len(text), len(text))] * (unended + len(indents))
 
 
 def is_layout(word: str, *, comments: bool) -> bool:
-    """Whether a word is no code: empty, an indent, a newline, or a comment where they are words."""
+    """Return whether a word is layout: empty, an indent, a newline, or a comment if these are words."""
     return not word or word.isspace() or (comments and word[0] == "#")
 
 
@@ -412,7 +412,7 @@ def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def _newlines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where lines end between two tokens, but for those that a backslash continues."""
+    """Yield the line ends between two tokens, except those that a backslash continues."""
     for at in _line_ends(text, start, end):
         begin = at - 1 if at > start and text[at - 1] == "\r" else at
         if begin == start or text[begin - 1] != "\\":
@@ -420,7 +420,7 @@ def _newlines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _margin(text: str, start: int, indents: list[int]) -> Iterator[Word]:
-    """The words that a line begins with: one for a block that it opens, empty ones for those it closes."""
+    """Yield the words at the start of a line: one for a block it opens, an empty one per block it closes."""
     margin = text[text.rfind("\n", 0, start) + 1 : start]
     column = _column(margin)
     if column > indents[-1]:
@@ -432,7 +432,7 @@ def _margin(text: str, start: int, indents: list[int]) -> Iterator[Word]:
 
 
 def _column(margin: str) -> int:
-    """The column that a line begins in: tabs go to the next multiple of eight, form feeds back to zero."""
+    """Return the width of a margin: tabs go to the next multiple of eight, form feeds back to zero."""
     column = 0
     for character in margin:
         column = {" ": column + 1, "\t": (column // 8 + 1) * 8}.get(character, 0)

@@ -1,10 +1,10 @@
-"""Classes of tokens: keywords, operators and signs (KTX), identifiers (IDN), and both at once (AST).
+"""Classes of tokens: keywords, operators and punctuation (KTX), identifiers (IDN), and both at once (AST).
 
-A language's `tagging.toml` holds the tables; `tagging.py` says what they cannot, which is mostly what a
-name names. Classes of KTX, after INSPECT: ``KPT`` primitive types, ``KFC`` control flow, ``KMD`` modifiers,
-``KEH`` errors, ``OAR`` arithmetic, ``OAS`` assignment, ``ORE`` comparison, ``OLB`` logical and bitwise,
-``OUT`` unary and conditional operators, ``SYM`` brackets and separators. AST adds identifiers, words for
-objects (``KOB``) and constants (``KOT``), and literals (``STR``, ``NUM``).
+A language's `tagging.toml` holds the tables; its `tagging.py` decides what the tables cannot, mostly what a
+name refers to. Classes of KTX, after INSPECT: ``KPT`` primitive types, ``KFC`` control flow, ``KMD``
+modifiers, ``KEH`` error handling, ``OAR`` arithmetic, ``OAS`` assignment, ``ORE`` comparison, ``OLB`` logical
+and bitwise, ``OUT`` unary and conditional operators, ``SYM`` brackets and separators. AST adds identifiers,
+words for objects (``KOB``) and constants (``KOT``), and literals (``STR``, ``NUM``).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _LABELS = frozenset({"label_name", "statement_identifier"})
 _LABELLED = frozenset(
     {"labeled_statement", "named_label_statement", "break_statement", "continue_statement", "goto_statement"}
 )
-"""Kinds of the labels of jumps, and of the statements whose direct names are labels."""
+"""Node kinds of jump labels, and of the statements whose direct names are labels."""
 
 
 class Tagged(NamedTuple):
-    """A token with its class; characters of the text."""
+    """A token and its class; positions are characters of the text."""
 
     start: int
     end: int
@@ -52,41 +52,41 @@ class Tagged(NamedTuple):
 
 @runtime_checkable
 class Tagging(Protocol):
-    """What a language says of the class of each token."""
+    """The facet ``tagging`` of a language: the class of each token."""
 
     def keywords(self, text: str) -> tuple[Tagged, ...]:
-        """Keywords, operators and signs with their class in `KTX_CLASSES`; others are left out."""
+        """Return keywords, operators and punctuation with their class in `KTX_CLASSES`; omit other tokens."""
         ...
 
     def identifiers(self, text: str, imports: str = "") -> tuple[Tagged, ...]:
-        """Identifiers with their class in `IDN_CLASSES`: classes, methods, packages, variables.
+        """Return identifiers with their class in `IDN_CLASSES`: class, method, package or variable.
 
         Args:
             text: The code.
-            imports: The import statements of its file, see `imports`; what they name as a package or module
-                is one in the text.
+            imports: The import statements of its file, see `imports`; a package or module that they name is
+                one in the text.
         """
         ...
 
     def nodes(self, text: str, imports: str = "") -> tuple[Tagged, ...]:
-        """Tokens with their class in `AST_CLASSES`."""
+        """Return tokens with their class in `AST_CLASSES`."""
         ...
 
     def imports(self, text: str) -> str:
-        """The import statements of a file, one a line."""
+        """Return the import statements of a file, one per line."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TaggingTables:
-    """What a `tagging.toml` says.
+    """The content of a `tagging.toml`.
 
     Attributes:
-        classes: From the kind of a leaf to its class.
-        under: For a parent kind, exceptions by the kind of the leaf; empty for no class.
-        words: From the text of an identifier to its class.
-        more: What AST adds: from the kind of a leaf to its class.
-        more_words: The same from the text of an identifier, which may be spelt as a kind is: `string`.
+        classes: Maps the kind of a leaf to its class.
+        parent_overrides: For a parent kind, exceptions by the kind of the leaf; empty for no class.
+        words: Maps the text of an identifier to its class.
+        extra_classes: Maps the kind of a leaf to its class in AST only.
+        extra_words: The same by the text of an identifier, which may be spelt like a kind: `string`.
     """
 
     classes: Mapping[str, str]
@@ -109,10 +109,10 @@ def read_tables(language: TreeSitterLanguage) -> TaggingTables:
 
 
 class TaggingOf:
-    """The `Tagging` of a language by its tables; a language may say better what its names name.
+    """The `Tagger` of a language by its tables; a language may override how names are classified.
 
     Args:
-        language: The language, whose folder holds `tagging.toml`, `tagging.scm` and what its metrics need.
+        language: The language, whose folder holds `tagging.toml`, `tagging.scm` and the files of its metrics.
     """
 
     def __init__(self, language: TreeSitterLanguage) -> None:
@@ -123,16 +123,16 @@ class TaggingOf:
         self.kinds = self.rules.identifiers
 
     def keywords(self, text: str) -> tuple[Tagged, ...]:
-        """Keywords, operators and signs with their class."""
+        """Return keywords, operators and punctuation with their class."""
         found = ((leaf, self._class(leaf)) for leaf in self.metrics.leaves(text))
         return tuple(Tagged(leaf.start, leaf.end, label) for leaf, label in found if label)
 
     def identifiers(self, text: str, imports: str = "") -> tuple[Tagged, ...]:
-        """Identifiers with their class."""
+        """Return identifiers with their class."""
         return self.named_in(text, self.packages(text, imports))
 
     def named_in(self, text: str, packages: set[int]) -> tuple[Tagged, ...]:
-        """Identifiers with their class, given where the names of packages or modules begin."""
+        """Return identifiers with their class; ``packages`` are the starts of package or module names."""
         listed = self.metrics.leaves(text)
         roles = self.roles(text)
         found: list[Tagged] = []
@@ -150,7 +150,7 @@ class TaggingOf:
         return tuple(found)
 
     def nodes(self, text: str, imports: str = "") -> tuple[Tagged, ...]:
-        """Every token that has one, with its class."""
+        """Return every token that has a class."""
         labels = {tag.start: tag.label for tag in self.identifiers(text, imports)}
         more, words = self.tables.more, self.tables.more_words
         found: list[Tagged] = []
@@ -163,13 +163,13 @@ class TaggingOf:
         return tuple(found)
 
     def imports(self, text: str) -> str:
-        """The import statements of a file, one a line."""
+        """Return the import statements of a file, one per line."""
         reading = self.metrics.reading(text)
         found = dict(self.language.grammar.captures("tagging", reading.root)).get("import", [])
         return "\n".join(reading.text(node) for node in sorted(found, key=lambda node: node.start_byte))
 
     def roles(self, text: str) -> dict[int, str]:
-        """The role of each name by its first character, from `identifiers.scm`; a later capture wins."""
+        """Map the start of each name to its role in `identifiers.scm`; a later capture takes precedence."""
         reading = self.metrics.reading(text)
         roles: dict[int, str] = {}
         for role, nodes in self.language.roles(reading.root):
@@ -178,11 +178,11 @@ class TaggingOf:
         return roles
 
     def packages(self, text: str, imports: str) -> set[int]:
-        """First characters of the names of packages or modules: those with that role."""
+        """Return the start positions of package or module names: those with the role ``module``."""
         return {start for start, role in self.roles(text).items() if role == "module"}
 
     def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
-        """What the name at a place names, by its role: ``IDC``, ``IDM``, ``IDV``, or empty."""
+        """Return the class of the name at ``index`` by its role: ``IDC``, ``IDM``, ``IDV``, or empty."""
         return _BY_ROLE.get(role, "IDV")
 
     def _class(self, leaf: Leaf) -> str:
@@ -195,25 +195,25 @@ class TaggingOf:
 
 
 def _is_label(leaf: Leaf, role: str) -> bool:
-    """Return whether a name is the label of a jump, which names none of the four."""
+    """Return whether a name is the label of a jump, which has no class."""
     return leaf.kind in _LABELS or (leaf.parent in _LABELLED and not role)
 
 
 def follows(listed: tuple[Leaf, ...], place: int, text: str) -> bool:
-    """Whether the token after a place is this text."""
+    """Return whether the token after ``index`` is ``text``."""
     return place + 1 < len(listed) and listed[place + 1].text == text
 
 
 def preceded(listed: tuple[Leaf, ...], place: int, text: str) -> bool:
-    """Whether the token before a place is this text."""
+    """Return whether the token before ``index`` is ``text``."""
     return place > 0 and listed[place - 1].text == text
 
 
 def like_a_class(name: str) -> bool:
-    """Whether a name is written as both languages write classes: a capital first, and not all capitals."""
+    """Return whether a name is spelt like a class: an initial capital, and not all capitals."""
     return name[:1].isupper() and (len(name) == 1 or any(letter.islower() for letter in name))
 
 
 def facet(language: TreeSitterLanguage) -> TaggingOf:
-    """The facet ``tagging`` of every language whose folder has the table."""
+    """Return the facet ``tagging`` of a language whose folder has the table."""
     return TaggingOf(language)

@@ -1,9 +1,9 @@
-"""Other texts of the same program: names, layout, comments and the order of statements changed alone.
+"""Program transforms that preserve semantics: names, layout, comments and the order of statements.
 
-Each change keeps what the code does, read by itself: names are changed where every identifier of that
-spelling is a variable of the text, blank lines and the width of indents where no token holds them, comments
-where they are tokens of their own, and neighbouring statements change places where neither can see the other.
-What cannot be shown to be kept is not changed.
+Each transform preserves the behaviour of the code, taken alone: a name is changed if every identifier of that
+spelling is a variable of the text, blank lines and indentation if they lie in no token, comments if they are
+tokens of their own, and neighbouring statements are swapped if neither depends on the other. A change that
+cannot be shown to be safe is not made.
 
 Names: Rabin et al., "On the generalizability of neural program models with respect to semantic-preserving
 program transformations" (2021); and the papers that they build on.
@@ -37,7 +37,7 @@ TRANSFORMS = (RENAME, SHUFFLE, MISLEAD, LAYOUT, COMMENTS, DOCSTRINGS, SWAP)
 
 
 IN_ORDER = (RENAME, SHUFFLE, MISLEAD, LAYOUT, COMMENTS)
-"""Those that leave as many code tokens in the same order."""
+"""Transforms that preserve the number and the order of code tokens."""
 
 
 _SIGIL = re.compile(r"^\W*")
@@ -52,7 +52,7 @@ _BY_NAME = frozenset(
         "arguments",
     }
 )
-"""Functions that look names up when the code runs."""
+"""Functions that look names up at run time."""
 
 
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -65,25 +65,25 @@ _LEAVING = frozenset(
         *("goto", "static", "fallthrough", "lambda", "async"),
     }
 )
-"""Words of statements that do more than give a name a value."""
+"""Words of statements that do more than assign a name."""
 
 
 _DOING = frozenset(("(", "{", "++", "--", ":", "`", "<-", "=>"))
-"""Signs of calls, of code inside, and of what changes more than a name."""
+"""Signs of calls, of code inside, and of effects other than an assignment of a name."""
 
 
 _INDENT = 4
 
 
 class ChangedText(NamedTuple):
-    """What a transform makes of a text, and how it calls the variables that it renames."""
+    """A transformed text, and the new names of the variables that were renamed."""
 
     text: str
     names: Mapping[str, str] = {}
 
 
 class Transforms:
-    """The changes of texts of one language.
+    """The transforms of texts of one language.
 
     Args:
         language: The language.
@@ -93,13 +93,13 @@ class Transforms:
         self._language = language
 
     def change(self, text: str, transform: str, seed: int = 0, others: Sequence[str] = ()) -> ChangedText:
-        """What one of `TRANSFORMS` makes of a text; the text itself where there is nothing to change.
+        """Apply one of `TRANSFORMS` to a text; the text is returned unchanged if there is nothing to change.
 
         Args:
             text: The text.
             transform: The name of the transform.
-            seed: Of what is drawn.
-            others: What other functions call their variables, for names that mislead.
+            seed: Random seed.
+            other_names: Names of the variables of other functions, for misleading names.
         """
         if transform in (RENAME, SHUFFLE, MISLEAD):
             if transform == RENAME:
@@ -114,50 +114,50 @@ class Transforms:
         return ChangedText(self.uncommented(text) if transform == COMMENTS else self.undocumented(text))
 
     def names(self, text: str) -> tuple[str, ...]:
-        """Names of variables of a text that may be called otherwise, by their first places.
+        """List the variables of a text that may be renamed, by first occurrence.
 
-        Left out are names that also stand for something else in the text (a keyword argument, a field, a
-        method), names that the language has itself, and all where names are looked up when the code runs.
+        Excluded are names that also refer to something else in the text (a keyword argument, a field, a
+        method), names that the language itself defines, and all names if any is looked up at run time.
         """
         return tuple(self._places(text))
 
     def renamed(self, text: str, names: Mapping[str, str]) -> str:
-        """The text with some of its `names` spelt otherwise, everywhere at once."""
+        """Return the text with some of its `names` replaced, all at once."""
         places = self._places(text)
         changes = [(place, names[name]) for name, held in places.items() if name in names for place in held]
         return _replaced(text, changes)
 
     def neutral(self, text: str) -> dict[str, str]:
-        """``v0``, ``v1``, ... for each of the `names`, passing over what the text holds already."""
+        """Map the `names` to ``v0``, ``v1``, ..., skipping words that occur in the text."""
         held, found, number = set(_WORD.findall(text)), dict[str, str](), 0
         for name in self.names(text):
             while f"v{number}" in held:
                 number += 1
-            found[name] = _SIGIL.match(name)[0] + f"v{number}"  # pyright: ignore[reportOptionalSubscript]  it may be empty
+            found[name] = _SIGIL.match(name)[0] + f"v{number}"  # pyright: ignore[reportOptionalSubscript]  it matches the empty string
             number += 1
         return found
 
     def shuffled(self, text: str, seed: int) -> dict[str, str]:
-        """Another of the `names` for each, none its own; empty where there are fewer than two."""
+        """Map each of the `names` to another of them; empty if there are fewer than two."""
         names = sorted(self.names(text), key=lambda name: (unit_hash(seed, "shuffle", text, name), name))
         return dict(zip(names, names[1:] + names[:1], strict=True)) if len(names) > 1 else {}
 
     def misleading(self, text: str, others: Sequence[str]) -> dict[str, str]:
-        """Names of other functions for the `names`, in their order; fewer where there are too few others.
+        """Map the `names` in order to names of other functions; fewer if there are too few of these.
 
         Args:
             text: The text.
-            others: What other functions call their variables.
+            other_names: Names of the variables of other functions.
         """
         held = set(_WORD.findall(text))
         free = [name for name in dict.fromkeys(others) if _bare(name) not in held]
         return dict(zip(self.names(text), free, strict=False))
 
     def laid_out(self, text: str) -> str:
-        """The text without blank lines, each width of indent in its rank times four blanks.
+        """Remove blank lines and replace each indentation width by its rank times four spaces.
 
-        Widths stay in their order, which is all that a language may mean by them. Lines that begin inside a
-        token, as those of a long string do, stay as they are.
+        The order of widths is kept, which is all that a language may depend on. Lines that begin inside a
+        token, such as those of a multi-line string, are not changed.
         """
         tokens = self._tokens(text)
         lines = re.findall(r"[^\n]*\n|[^\n]+$", text)
@@ -185,14 +185,14 @@ class Transforms:
         return changed if text.endswith("\n") else changed.rstrip("\r\n")
 
     def uncommented(self, text: str) -> str:
-        """The text without comments; lines that held nothing else are gone."""
+        """Remove comments, and the lines that contain nothing else."""
         kinds = self._language.settings.tokens.comments
         reading = self._language.whole(text)
         found = [leaf for leaf in self._language.leaves_of(reading) if leaf.kind in kinds]
         changes: list[tuple[TextPlace, str]] = []
         for leaf in found:
             start, end = leaf.start, leaf.end
-            # A comment to the end of the line may hold its newline.
+            # The node of a line comment may include the newline.
             end -= len(text[start:end]) - len(text[start:end].rstrip("\r\n"))
             first = text.rfind("\n", 0, start) + 1
             last = text.find("\n", end)
@@ -208,14 +208,14 @@ class Transforms:
         return _replaced(text, changes) if _apart(changes) else text
 
     def undocumented(self, text: str) -> str:
-        """The text without comments and without the documentation inside it."""
+        """Remove comments and the documentation inside the function."""
         bare = facet_of(self._language.name, "bugs", Bugs).undocumented(text)
         return self.uncommented(bare)
 
     def swapped(self, text: str, seed: int) -> str:
-        """The text with neighbouring statements exchanged that do not depend on each other.
+        """Swap neighbouring statements that do not depend on each other.
 
-        Both give names values and do nothing else; of pairs that share a statement one is taken, by hash.
+        Both only assign names; of overlapping pairs one is selected, by hash.
         """
         edits = facet_of(self._language.name, "edits", Edits)
         taken: list[tuple[TextPlace, TextPlace]] = []
@@ -229,7 +229,7 @@ class Transforms:
         return _replaced(text, changes)
 
     def keeps(self, text: str, changed: str, transform: str) -> bool:
-        """Whether a changed text parses, with the same code tokens in the same order where they have to be.
+        """Return whether a transformed text parses and has the tokens that its transform must preserve.
 
         Layout and comments change no token; names and order keep their number.
         """
@@ -242,7 +242,7 @@ class Transforms:
         return transform == DOCSTRINGS or len(before) == len(after)
 
     def _places(self, text: str) -> dict[str, list[TextPlace]]:
-        """The places of each name that may be changed."""
+        """Map each name that may be changed to its occurrences."""
         if not has_facet(self._language.name, "flow") or self._language.syntax(text)[1].root_node.has_error:
             return {}
         edits = facet_of(self._language.name, "edits", Edits)
@@ -289,23 +289,23 @@ class Transforms:
                     yield one, two
 
     def _tokens(self, text: str) -> Sequence[tuple[int, int]]:
-        """Where tokens and comments stand, in text order."""
+        """Return the spans of tokens and comments, in text order."""
         return [(leaf.start, leaf.end) for leaf in self._language.leaves_of(self._language.whole(text))]
 
 
 _CONVENTIONAL = frozenset(("self", "cls", "this"))
-"""Names that say no more than that a method stands in a class."""
+"""Names that only say that a method belongs to a class."""
 
 
 def _bare(name: str) -> str:
-    """A name without the sign before it."""
+    """Strip the sigil from a name."""
     return _SIGIL.sub("", name)
 
 
 def _words_beside(text: str, token: TextPlace, places: Set[int]) -> Iterator[str]:
-    """Words of a token that may be names and stand at none of some places.
+    """Yield the words of a token that may be names and start at none of ``starts``.
 
-    Of a string in which code stands every word counts. What follows a dot or an arrow is a member.
+    Every word of a string with interpolated code counts. A word after a dot or an arrow is a member.
     """
     if _is_member(text, token) or token.start in places:
         return
@@ -318,9 +318,9 @@ def _words_beside(text: str, token: TextPlace, places: Set[int]) -> Iterator[str
 
 
 def renamed_token(text: str, token: TextPlace, names: Mapping[str, str]) -> str | None:
-    """What stands for a code token where variables are called otherwise; None where it holds one inside.
+    """Return a code token with variables renamed; None if a variable lies inside the token.
 
-    What follows a dot or an arrow is a member, which keeps its name.
+    A word after a dot or an arrow is a member, which keeps its name.
     """
     if _is_member(text, token):
         return token.surface
@@ -337,10 +337,10 @@ def _is_member(text: str, token: TextPlace) -> bool:
 def _plain(
     statement: TextPlace, bound: Sequence[TextPlace], tokens: Sequence[TextPlace]
 ) -> tuple[Set[str], Set[str]] | None:
-    """What a statement gives values and what it names, where it does nothing else; None where it may do more.
+    """Return the names that a statement assigns and those it mentions; None if it may do more than assign.
 
-    It calls nothing, so that nothing but the names that it gives values can change; that a field or an
-    element is read has no effect of its own here.
+    It calls nothing, so that only the assigned names can change; reading a field or an element is taken to
+    have no effect.
     """
     held = [one for one in tokens if statement.start <= one.start and one.end <= statement.end]
     words = {one.surface for one in held}
@@ -357,7 +357,7 @@ def _in_token(place: int, tokens: Sequence[tuple[int, int]]) -> bool:
 
 
 def _width(line: str) -> int:
-    """Columns of blanks that a line begins with, a tab going on to the next multiple of eight."""
+    """Return the width of the indentation of a line; a tab goes to the next multiple of eight."""
     body = line.lstrip(" \t\f")
     return len(line[: len(line) - len(body)].replace("\f", "").expandtabs(8))
 
@@ -377,12 +377,12 @@ def _replaced(text: str, changes: Sequence[tuple[TextPlace, str]]) -> str:
 
 
 class Carried:
-    """A text beside the same program in other words.
+    """Maps spans and edits of a text to its transformed version.
 
     Args:
         language: The language of both.
         text: The text.
-        change: What a transform made of it.
+        change: The result of the transform.
         transform: Its name.
     """
 
@@ -392,11 +392,11 @@ class Carried:
         self._text, self._change, self._transform = text, change, transform
 
     def place(self, start: int, end: int) -> tuple[int, int] | None:
-        """Where a stretch of whole code tokens stands in the changed text.
+        """Map a span of whole code tokens to the transformed text.
 
         Returns:
-            First character and one past the last; None where it does not begin and end with a code token, or
-            where its tokens do not stand together there.
+            First character and one past the last; None if the span does not begin and end with a code token,
+            or its tokens are not adjacent in the transformed text.
         """
         first = next((at for at, token in enumerate(self._before) if token.start == start), None)
         last = next((at for at, token in enumerate(self._before) if token.end == end), None)
@@ -404,16 +404,16 @@ class Carried:
         return None if there is None else (self._after[there[0]].start, self._after[there[1]].end)
 
     def edited(self, text: str) -> str | None:
-        """The changed text with the edit that makes another text of this one.
+        """Apply to the transformed text the edit that turns the original into ``text``.
 
         Args:
-            text: The text with one stretch of it edited; it need not parse.
+            text: The original with one span edited; it need not parse.
 
         Returns:
-            None where the edit is not one of code tokens, or cannot be made in the changed text.
+            The edited text; None if the edit does not consist of code tokens, or cannot be transferred.
         """
         if self._transform in (LAYOUT, COMMENTS):
-            # These look at nothing but lines and comments, wherever an edit is.
+            # These depend on lines and comments only, wherever the edit is.
             changed = self._rules.change(text, self._transform).text
             same = _surfaces(self._edits.tokens(changed)) == _surfaces(self._edits.tokens(text))
             return changed if same else None
@@ -422,7 +422,7 @@ class Carried:
         there = self._numbers_of(max(ahead - 1, 0), min(len(before) - behind, len(before) - 1))
         if there is None:
             return None
-        # From the token before the edit to the one behind it, so that what lies between tokens goes along.
+        # From the token before the edit to the one after it, so that the gaps between tokens are included.
         left, first = (self._after[there[0]].end, after[ahead - 1].end) if ahead else (0, 0)
         right, last = len(self._change.text), len(text)
         if behind:
@@ -434,7 +434,7 @@ class Carried:
         return self._rules.uncommented(changed) if self._transform == DOCSTRINGS else changed
 
     def _renamed(self, text: str, start: int, end: int, tokens: Sequence[TextPlace]) -> str | None:
-        """A stretch of a text, its variables called as in the changed one; None where a token holds one."""
+        """Rename the variables in a span of a text; None if one lies inside a token."""
         parts: list[str] = []
         for token in tokens:
             word = renamed_token(text, token, self._change.names)
@@ -454,7 +454,7 @@ class Carried:
 
     @cached_property
     def _numbers(self) -> dict[int, int]:
-        """From the number of a token to that of the same token in the changed text."""
+        """Map the index of each token to its index in the transformed text."""
         if self._transform in IN_ORDER:
             return dict(enumerate(range(len(self._after)))) if len(self._before) == len(self._after) else {}
         found = SequenceMatcher(None, _surfaces(self._before), _surfaces(self._after), autojunk=False)
@@ -463,7 +463,7 @@ class Carried:
         }
 
     def _numbers_of(self, first: int, last: int) -> tuple[int, int] | None:
-        """First and last of some tokens in the changed text; None where they do not stand together there."""
+        """Return the first and last index of tokens in the transformed text; None if not adjacent there."""
         there = [self._numbers.get(number) for number in range(first, last + 1)]
         if not there or there[0] is None or there != list(range(there[0], there[0] + len(there))):
             return None
@@ -477,7 +477,7 @@ def _surfaces(tokens: Sequence[TextPlace]) -> list[str]:
 def _in_common(
     text: str, tokens: Sequence[TextPlace], other: str, others: Sequence[TextPlace]
 ) -> tuple[int, int]:
-    """How many tokens two texts have in common at their beginnings and at their ends, gaps included."""
+    """Count the common tokens at the beginning and at the end of two texts, gaps included."""
     same = in_common(text, other)
     most, ahead, behind = min(len(tokens), len(others)), 0, 0
     while ahead < most and tokens[ahead].end <= same and tokens[ahead] == others[ahead]:

@@ -10,7 +10,7 @@ _DIRECTIVE = re.compile(r"//(line |extern |export |[a-z0-9]+:[a-z0-9])")
 
 
 def docstring(written: str) -> str:
-    """The words of the comments directly above a function, marks and directives off.
+    """Extract the words of the comments directly above a function, without comment marks and directives.
 
     A directive such as ``//go:noinline`` is no documentation (``go doc comment``).
     """

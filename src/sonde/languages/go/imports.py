@@ -1,10 +1,10 @@
-"""Go's imports, and what calls and literals take from the packages that they name.
+"""Go's imports, and the calls and literals of imported packages.
 
 A name is a package's path and one member of it, ``net.http.Get``. Code writes the last part of the path
 alone, ``http.Get``, so that packages with the same last part give the same call. Left out are paths whose
 parts are not all identifiers, which are those on a host (``github.com/a/b``), so that the names are the
-standard library's; versions (``math/rand/v2``), whose package has the name before; members of what a member
-holds; and what begins with a name that the scope declares as well (``url, err := url.Parse(s)``).
+standard library's; versions (``math/rand/v2``), whose package has the preceding name; members of members; and
+names that the scope declares as well (``url, err := url.Parse(s)``).
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _VERSION = re.compile(r"v\d+")
 
 
 def facet(language: TreeSitterLanguage) -> GoImports:
-    """The facet ``imports``."""
+    """Return the facet ``imports``."""
     return GoImports(language)
 
 
 class GoImports(ImportsOf):
-    """`sonde.languages.engine.imports.Imports` for Go."""
+    """`ImportReader` for Go."""
 
     unplaced_kind = "of packages outside of the standard library, or with a version"
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
-        """See `Imports.read`; no types are inferred, so that nothing is propagated."""
+        """See `ImportReader.read`; no types are inferred, so that nothing is propagated."""
         source, tree = self.language.syntax(text)
         root = tree.root_node
         names, errors = ImportedNames(locals_of(self.language.grammar, root)), error_spans(root)
@@ -55,7 +55,7 @@ class GoImports(ImportsOf):
                     elsewhere += 1
                 elif given == ".":
                     stars.append(module)
-                # The package C is no package, and the blank name binds nothing.
+                # "C" is not a package (cgo), and the blank identifier binds nothing.
                 elif given != "_" and module != "C":
                     alias = "" if given == parts[-1] else given
                     bound = given or parts[-1]

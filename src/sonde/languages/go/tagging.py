@@ -1,4 +1,4 @@
-"""What a name names in Go: the names of packages are told by the imports of the file."""
+"""Classes of names in Go: names of packages are identified by the imports of the file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _VERSION = re.compile(r"/v[0-9]+$")
 
 
 class GoTagging(TaggingOf):
-    """Go's `Tagging`."""
+    """Go's `Tagger`."""
 
     def packages(self, text: str, imports: str) -> set[int]:
-        """Names of packages in imports and types, and before a dot where the text binds no such name."""
+        """Find names of packages in imports and types, and before a dot unless the text binds the name."""
         own = {node_text(node) for node, _ in self.language.locals(text).definitions}
         bound = self._bound(imports) | self._bound(text)
         listed = self.metrics.leaves(text)
@@ -28,7 +28,7 @@ class GoTagging(TaggingOf):
         }
 
     def _bound(self, text: str) -> set[str]:
-        """What imports bind: the name that they give, else the last part of the path that is no version."""
+        """Return the names that imports bind: the alias, or the last part of the path that is no version."""
         found: set[str] = set()
         root = self.metrics.reading(text).root
         for node in dict(self.language.grammar.captures("tagging", root)).get("spec", []):
@@ -41,5 +41,5 @@ class GoTagging(TaggingOf):
 
 
 def facet(language: TreeSitterLanguage) -> GoTagging:
-    """Go's classes of tokens."""
+    """Return Go's tagger."""
     return GoTagging(language)

@@ -1,9 +1,9 @@
 """Java's imports and the static calls through them.
 
-Calls that begin with an imported type (``List.of(``), constructors of one (``new ArrayList<>(``) and calls of
-a method imported statically. Local variables, parameters, fields, type parameters and nested types hide an
-import of their name; members that a class inherits are not known here. ``java.lang`` is not imported, so its
-types are not counted; neither are names that the code itself writes out in full.
+Calls that begin with an imported type (``List.of(``), constructors (``new ArrayList<>(``) and calls of a
+method imported statically. Local variables, parameters, fields, type parameters and nested types hide an
+import of the same name; inherited members are not known here. ``java.lang`` is not imported, so its types are
+not counted; neither are names that the code itself writes out in full.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 def facet(language: TreeSitterLanguage) -> JavaImports:
-    """The facet ``imports``."""
+    """Return the facet ``imports``."""
     return JavaImports(language)
 
 
 class JavaImports(ImportsOf):
-    """`sonde.languages.engine.imports.Imports` for Java."""
+    """`ImportReader` for Java."""
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
-        """See `Imports.read`; imports are absolute, and variables have types that nothing here infers."""
+        """See `ImportReader.read`; imports are absolute, and the types of variables are not inferred."""
         source, tree = self.language.syntax(text)
         captures = dict(self.language.grammar.captures("imports", tree.root_node))
         names = ImportedNames(locals_of(self.language.grammar, tree.root_node))
@@ -83,7 +83,7 @@ def _calls(
 
 
 def _called(node: tree_sitter.Node, capture: str) -> Called | None:
-    """The call of a captured name; None where what stands before it is no chain of names."""
+    """Return the call of a captured name, or None if its receiver is not a chain of names."""
     if capture == "bare":
         return Called((node_text(node),), "call", node.start_byte, node.end_byte)
     if capture == "new":
@@ -97,7 +97,7 @@ def _called(node: tree_sitter.Node, capture: str) -> Called | None:
 
 
 def _levels(node: tree_sitter.Node) -> tuple[str, ...] | None:
-    """The levels of a dotted name of any kind; None for what is no chain of names."""
+    """Return the levels of a dotted name of any kind, or None for other nodes."""
     levels: list[str] = []
     while node.type in ("scoped_identifier", "scoped_type_identifier", "field_access"):
         inner = [child for child in node.children if child.is_named and not child.is_extra]

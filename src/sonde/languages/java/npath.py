@@ -1,12 +1,12 @@
-"""Paths through a Java method after Nejmeh, what he does not define as checkstyle's NPathComplexity has it.
+"""NPath of a Java method after Nejmeh; cases that he does not define follow checkstyle's NPathComplexity.
 
 - if: then + else (or 1) + operators of the condition; a loop: body + 1 + operators; a switch: its cases + 1 +
   operators, a case its body - 1 + its labels. Operators are ``&&`` and ``||``, one each, and ``?:``, two.
 - ``?:`` outside of conditions: 2 + the operators in it; ``return``: the operators in it, or 1.
 - try is not in Nejmeh. checkstyle's rule holds: (body + 1 + each catch + 1), times finally, times one more
   than the paths before it, where a row without any branching counts 0.
-- Methods of classes inside the method count apart. checkstyle also forgets what stands before such a class,
-  and does not see ``?:`` and ``return`` in the body of a do loop; here both count.
+- Methods of classes inside the method are counted separately. checkstyle also forgets the statements before
+  such a class, and does not see ``?:`` and ``return`` in the body of a do loop; here both count.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class JavaPaths:
         self._metrics = facet_of(language.name, "metrics", MetricsOf)
 
     def count(self, text: str) -> int:
-        """Number of acyclic execution paths."""
+        """Count the acyclic execution paths."""
         found = self._metrics.captured(text)
         own = self._metrics.own(text, found.get("path", []))
         ternaries = [node for node in own if node.type == "ternary_expression"]
@@ -79,7 +79,7 @@ class PathRule:
             self._try(region)
 
     def _header(self, node: tree_sitter.Node) -> int:
-        """Operators between the brackets of a statement's head."""
+        """Count the operators in the header of a statement, by weight."""
         start, end = _header_of(node)
         return self._weights.between(start, end)
 
@@ -93,7 +93,7 @@ class PathRule:
 
 
 def _header_of(node: tree_sitter.Node) -> tuple[int, int]:
-    """The bytes of a statement's head: its condition, or what stands before its body."""
+    """Return the byte span of a statement's header: its condition, or the code before its body."""
     condition = node.child_by_field_name("condition")
     body = node.child_by_field_name("body")
     if condition is not None and node.type != "for_statement":
@@ -102,7 +102,7 @@ def _header_of(node: tree_sitter.Node) -> tuple[int, int]:
 
 
 def in_header(statement: tree_sitter.Node, node: tree_sitter.Node) -> bool:
-    """Whether a node lies in the head of a statement."""
+    """Return whether a node lies in the header of a statement."""
     if statement.type not in _LOOPS and statement.type not in ("if_statement", "switch_expression"):
         return False
     start, end = _header_of(statement)
@@ -110,7 +110,7 @@ def in_header(statement: tree_sitter.Node, node: tree_sitter.Node) -> bool:
 
 
 def labels_of(group: tree_sitter.Node) -> tuple[int, bool]:
-    """How many ways lead into a group of a switch by name, and whether the default does.
+    """Count the labels of a switch group, and return whether it is the default.
 
     ``case 1, 2:`` is one label before a colon and two before an arrow (checkstyle).
     """
@@ -124,5 +124,5 @@ def labels_of(group: tree_sitter.Node) -> tuple[int, bool]:
 
 
 def facet(language: TreeSitterLanguage) -> JavaPaths:
-    """The facet ``npath``."""
+    """Return the facet ``npath``."""
     return JavaPaths(language)

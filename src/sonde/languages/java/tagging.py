@@ -1,4 +1,4 @@
-"""What a name names in Java, by its place and, where types would have to be known, by convention."""
+"""Classes of names in Java, by syntax and, where types would have to be known, by convention."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _DECLARING = frozenset({"import_declaration", "package_declaration", "scoped_ide
 
 
 class JavaTagging(TaggingOf):
-    """Java's `Tagging`."""
+    """Java's `Tagger`."""
 
     def packages(self, text: str, imports: str) -> set[int]:
-        """Names of packages in imports, and in qualified names that begin as an import of the file does.
+        """Find names of packages in imports, and in qualified names that begin like an import of the file.
 
-        A package's name ends before the first name with a capital.
+        A package's name ends before the first capitalised name.
         """
         imported = self.metrics.leaves(imports + "\n" + self.imports(text))
         roots = {
@@ -44,7 +44,7 @@ class JavaTagging(TaggingOf):
         return found
 
     def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
-        """A type is a class; so is a constructor, and a capitalised name before a dot by convention."""
+        """Classify types, constructors and, by convention, capitalised names before a dot as classes."""
         leaf = listed[place]
         if leaf.kind == "type_identifier" or role in ("class", "type", "decorator"):
             return "IDC"
@@ -60,5 +60,5 @@ class JavaTagging(TaggingOf):
 
 
 def facet(language: TreeSitterLanguage) -> JavaTagging:
-    """Java's classes of tokens."""
+    """Return Java's tagger."""
     return JavaTagging(language)

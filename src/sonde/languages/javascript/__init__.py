@@ -18,9 +18,9 @@ _DIRECTIVE = re.compile(
 
 
 def docstring(written: str) -> str:
-    """The words of the comments directly above a function, marks and leading stars off, tags left as written.
+    """Extract the words of the comments directly above a function, without comment marks; tags are kept.
 
-    A JSDoc comment documents alone; without one all comments do, but for what they tell tools.
+    If there is a JSDoc comment, it alone documents; otherwise all comments do, except tool directives.
     """
     comments = [one for one in _COMMENT.findall(written) if not _DIRECTIVE.match(one)]
     jsdoc = [one for one in comments if one.startswith("/**") and len(one) > len("/***/")]

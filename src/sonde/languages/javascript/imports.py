@@ -1,8 +1,8 @@
-"""JavaScript's imports, by ``import`` and by ``require``, and the calls of what modules export.
+"""JavaScript's imports, by ``import`` and by ``require``, and the calls of the exports of modules.
 
-A name is a module and what it exports, ``fs.readFileSync``, so that it can be written as a call and as an
-import. Modules whose names are no identifiers (``./a``, ``@a/b``, ``a-b``), deeper names and what a call
-gives are left out.
+A name is a module and one export, ``fs.readFileSync``, so that it can be written as a call and as an import.
+Modules whose names are no identifiers (``./a``, ``@a/b``, ``a-b``), deeper names and results of calls are
+left out.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 def facet(language: TreeSitterLanguage) -> JavaScriptImports:
-    """The facet ``imports``."""
+    """Return the facet ``imports``."""
     return JavaScriptImports(language)
 
 
 class JavaScriptImports(ImportsOf):
-    """`sonde.languages.engine.imports.Imports` for JavaScript."""
+    """`ImportReader` for JavaScript."""
 
     unplaced_kind = "of files, and of packages whose names are no identifiers"
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
-        """See `Imports.read`; what a call gives has no import of its own, so that nothing is propagated."""
+        """See `ImportReader.read`; results of calls have no import of their own, so nothing is propagated."""
         source, tree = self.language.syntax(text)
         root = tree.root_node
         names, errors = ImportedNames(locals_of(self.language.grammar, root)), error_spans(root)
@@ -75,5 +75,5 @@ def _imported(bound: str, module: str, member: list[tree_sitter.Node], at: tuple
 
 
 def _levels(node: tree_sitter.Node) -> tuple[str, ...] | None:
-    """The levels of ``a.b.c``; None for what is no chain of names."""
+    """Return the levels of ``a.b.c``, or None if the node is not a chain of names."""
     return chain_of(node, "member_expression", inner="object", name="property")

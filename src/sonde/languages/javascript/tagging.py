@@ -1,4 +1,4 @@
-"""What a name names in JavaScript: the names of modules are told by the imports of the file."""
+"""Classes of names in JavaScript: names of modules are identified by the imports of the file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _TAGS = frozenset({"jsx_opening_element", "jsx_closing_element", "jsx_self_closi
 
 
 class JavaScriptTagging(TaggingOf):
-    """JavaScript's `Tagging`."""
+    """JavaScript's `Tagger`."""
 
     def packages(self, text: str, imports: str) -> set[int]:
-        """Names of whole modules where they are bound, and before a dot where the text binds no such name."""
+        """Find names of modules at their binding, and before a dot unless the text binds the name itself."""
         own = {node_text(node) for node, _ in self.language.locals(text).definitions}
         places = super().packages(imports, "")
         bound = {leaf.text for leaf in self.metrics.leaves(imports) if leaf.start in places} - own
@@ -26,9 +26,9 @@ class JavaScriptTagging(TaggingOf):
         }
 
     def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
-        """What ``new`` makes is a class, and a capital name before a dot or ``instanceof`` by convention.
+        """Classify as classes names after ``new``, and capitalised ones before a dot or after ``instanceof``.
 
-        The tags of HTML name nothing of these.
+        HTML tags have no class.
         """
         leaf = listed[place]
         if leaf.parent in _TAGS and leaf.text.islower():
@@ -44,5 +44,5 @@ class JavaScriptTagging(TaggingOf):
 
 
 def facet(language: TreeSitterLanguage) -> JavaScriptTagging:
-    """JavaScript's classes of tokens."""
+    """Return JavaScript's tagger."""
     return JavaScriptTagging(language)

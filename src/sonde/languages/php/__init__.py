@@ -11,7 +11,7 @@ from sonde.languages.engine.treesitter import TreeSitterLanguage, starred
 docstring = starred
 
 
-# A file begins in HTML, and PHP's code behind a tag. A heredoc alone begins with the same sign.
+# A file begins in HTML, PHP code follows a tag. Only a heredoc begins with the same sign.
 _FILE = re.compile(r"[\s\ufeff]*(<(?!<<)|#!)")
 
 
@@ -31,10 +31,10 @@ _CLASS, _END = b"<?php class _ {\n", b"\n}"
 
 
 class PhpLanguage(TreeSitterLanguage):
-    """PHP, whose functions are no files: they have no tag before them, and a method parses in a class alone.
+    """PHP, whose functions are no files: they lack the opening tag, and a method parses inside a class only.
 
-    The tag and the class are read before a text that needs them and take no place in it, so that its tree is
-    that of the text.
+    The tag and the class are parsed before a text that needs them and occupy no characters, so that the tree
+    is that of the text.
     """
 
     def _parse(self, text: str) -> tuple[EncodedText, Parsed]:
@@ -44,7 +44,7 @@ class PhpLanguage(TreeSitterLanguage):
         if _MEMBER.match(text):
             ways.reverse()
         if _TAG.search(text):
-            # A template that begins with words, if it is no code that speaks of a tag.
+            # A template that begins with words, unless it is code that mentions a tag.
             ways.append(super()._parse)
         first = None
         for way in ways:
@@ -60,7 +60,7 @@ class PhpLanguage(TreeSitterLanguage):
         return source, self.grammar.parse(source.data)
 
     def _member(self, text: str) -> tuple[EncodedText, Parsed]:
-        """The text as members of a class; what leaves the class is none."""
+        """Parse the text as members of a class, or as code if it closes the class."""
         source = EncodedText.of(text, _CLASS, _END)
         parsed = self.grammar.parse(source.data)
         body = next((one.child_by_field_name("body") for one in parsed.root_node.named_children[1:2]), None)

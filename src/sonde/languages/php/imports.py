@@ -1,8 +1,8 @@
 """PHP's imports and the calls through them.
 
-Static calls that begin with an imported class or namespace (``Yaml::parse(``), objects made of one
-(``new Yaml(``) and calls of imported functions. What an object is, nothing here infers; names that the code
-itself writes out in full are left out.
+Static calls that begin with an imported class or namespace (``Yaml::parse(``), constructors (``new Yaml(``)
+and calls of imported functions. Types of objects are not inferred; names that the code itself writes out in
+full are left out.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 def facet(language: TreeSitterLanguage) -> PhpImports:
-    """The facet ``imports``."""
+    """Return the facet ``imports``."""
     return PhpImports(language)
 
 
 class PhpImports(ImportsOf):
-    """`sonde.languages.engine.imports.Imports` for PHP."""
+    """`ImportReader` for PHP."""
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
-        """See `Imports.read`; imports are absolute, and variables have types that nothing here infers."""
+        """See `ImportReader.read`; imports are absolute, and the types of variables are not inferred."""
         source, tree = self.language.syntax(text)
         captures = dict(self.language.grammar.captures("imports", tree.root_node))
         names = ImportedNames(locals_of(self.language.grammar, tree.root_node))
@@ -57,9 +57,9 @@ class PhpImports(ImportsOf):
 
 
 def _imported(node: tree_sitter.Node, source: EncodedText) -> Iterator[Imported]:
-    """What a statement imports; constants are never called."""
+    """Yield the imports of a statement, except constants, which are never called."""
     body = node.child_by_field_name("body")
-    # Of a group the namespace stands before the braces.
+    # In a group the namespace precedes the braces.
     before = [one for one in node.named_children if body is not None and one.type == "namespace_name"]
     around = [level for one in before for level in _levels(one)]
     at = source.at(node.start_byte), source.at(node.end_byte)
@@ -68,7 +68,7 @@ def _imported(node: tree_sitter.Node, source: EncodedText) -> Iterator[Imported]
         for clause in (node if body is None else body).named_children
         if clause.type == "namespace_use_clause"
     ]
-    # Of a list the first name says what all are; of a group each may.
+    # In a list the first name gives the type of all; in a group each may have its own.
     first = clauses[0].child_by_field_name("type") if clauses and body is None else None
     shared = first or node.child_by_field_name("type")
     for clause in clauses:
@@ -94,7 +94,7 @@ def _calls(captures: Mapping[str, list[tree_sitter.Node]]) -> Iterator[Called]:
 
 
 def _levels(node: tree_sitter.Node) -> tuple[str, ...]:
-    """The levels of a name with or without a namespace."""
+    """Return the levels of a name with or without a namespace."""
     if node.type == "name":
         return (node_text(node),)
     return tuple(level for child in node.named_children for level in _levels(child))

@@ -1,4 +1,4 @@
-"""What a name names in PHP: what is made by `new` is a class, however it is called."""
+"""Classes of names in PHP: a name after `new` is a class, however it is spelt."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 class PhpTagging(TaggingOf):
-    """PHP's `Tagging`."""
+    """PHP's `Tagger`."""
 
     def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
-        """By its role; a name that is called behind `new` is a class's."""
+        """Classify a called name after `new` as a class, other names by their role."""
         first = place
         while preceded(listed, first, "\\"):
             first -= 2 if first > 1 and listed[first - 2].kind == "name" else 1
@@ -21,5 +21,5 @@ class PhpTagging(TaggingOf):
 
 
 def facet(language: TreeSitterLanguage) -> PhpTagging:
-    """PHP's classes of tokens."""
+    """Return PHP's tagger."""
     return PhpTagging(language)

@@ -12,7 +12,7 @@ _STRING = re.compile(r"""([A-Za-z]{0,2})(\"{3}|'{3}|"|')((?:\\.|(?!\2).)*)\2""",
 
 
 def docstring(written: str) -> str:
-    """The words of a documentation string: quotes off, indentation off, escapes left as written.
+    """Extract the words of a documentation string, without quotes and indentation; escapes are not decoded.
 
     Adjacent strings are one. Byte strings and f-strings do not document (Python's own rule).
     """
@@ -23,7 +23,7 @@ def docstring(written: str) -> str:
 
 
 def compiles(text: str) -> bool:
-    """Whether Python's own compiler takes a text, which is never run."""
+    """Return whether Python's own compiler accepts a text, which is never run."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -1,8 +1,8 @@
 """Python's imports and the calls through them.
 
-Class bodies are not seen from the methods in them, a comprehension's first iterable and a function's
-default values belong to the scope around, `global` and `nonlocal` move a binding, and `del` makes a name
-local as every binding does. What is written in strings (annotations, ``__import__("x")``) is not looked at.
+Class bodies are not visible from their methods, a comprehension's first iterable and a function's default
+values belong to the enclosing scope, `global` and `nonlocal` move a binding, and `del` makes a name local as
+every binding does. Code in strings (annotations, ``__import__("x")``) is not read.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 def facet(language: TreeSitterLanguage) -> PythonImports:
-    """The facet ``imports``."""
+    """Return the facet ``imports``."""
     return PythonImports(language)
 
 
 class PythonImports(ImportsOf):
-    """`sonde.languages.engine.imports.Imports` for Python."""
+    """`ImportReader` for Python."""
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
-        """See `Imports.read`."""
+        """See `ImportReader.read`."""
         source, tree = self.language.syntax(text)
         captures = dict(self.language.grammar.captures("imports", tree.root_node))
         held = ImportedNames(locals_of(self.language.grammar, tree.root_node))
@@ -56,10 +56,10 @@ class PythonImports(ImportsOf):
         return FileNames(tuple(imports), tuple(calls), tuple(reader.stars), reader.unplaced)
 
     def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
-        """Each path from the folder that holds its outermost package, one with an ``__init__``.
+        """Strip from each path the folders above its outermost package, one with an ``__init__``.
 
-        A file in no package keeps its whole path. Where the files' own folder is a package, its name is the
-        first level.
+        The path of a file in no package is unchanged. If the common folder is itself a package, its name is
+        the first level.
         """
         given = list(paths)
         packages = {
@@ -83,7 +83,7 @@ def _from_root(path: str, packages: set[str], folder: str) -> str:
 
 
 def _package(path: str) -> list[str] | None:
-    """The levels of the package that a file belongs to; None without a path."""
+    """Return the levels of the package that a file belongs to, or None without a path."""
     return path.split("/")[:-1] if path else None
 
 
@@ -104,7 +104,7 @@ def _calls(
 
 
 def _propagate(captures: _Captures, held: ImportedNames, source: EncodedText) -> None:
-    """Let ``x`` in ``x = m.C()`` stand for ``m.C``; all are resolved before any is bound, so one step far."""
+    """Bind ``x`` in ``x = m.C()`` to ``m.C``; all are resolved before any is bound, so one step far."""
     reached: list[tuple[tree_sitter.Node, Imported]] = []
     for target in captures.get("assigned", ()):
         assert target.parent is not None
@@ -123,13 +123,13 @@ def _propagate(captures: _Captures, held: ImportedNames, source: EncodedText) ->
 
 
 def _chain(node: tree_sitter.Node) -> tuple[str, ...] | None:
-    """The levels of ``a.b.c``; None for what is no chain of names."""
+    """Return the levels of ``a.b.c``, or None if the node is not a chain of names."""
     return chain_of(node, "attribute", inner="object", name="attribute")
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads import statements; counts what binds nothing."""
+    """Reads import statements, and counts those that cannot be resolved."""
 
     source: EncodedText
     package: list[str] | None
@@ -137,7 +137,7 @@ class _Reader:
     unplaced: int = 0
 
     def imported(self, node: tree_sitter.Node) -> Iterator[Imported]:
-        """The names that a statement binds."""
+        """Yield the names that a statement binds."""
         at = (self.source.at(node.start_byte), self.source.at(node.end_byte))
         names = [_name_and_alias(child) for child in node.children_by_field_name("name")]
         if node.type == "import_statement":
@@ -156,7 +156,7 @@ class _Reader:
                 yield Imported(alias or name, full, full, True, alias, *at)
 
     def _module(self, node: tree_sitter.Node | None) -> str | None:
-        """The absolute name of the module of a from-import; None where it cannot be said."""
+        """Return the absolute name of the module of a from-import, or None if it is unknown."""
         if node is None or node.type != "relative_import":
             return None if node is None else _dotted(node)
         prefix = next(child for child in node.children if child.type == "import_prefix")

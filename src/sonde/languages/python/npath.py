@@ -1,12 +1,12 @@
-"""Paths through a Python function after Nejmeh, by analogy where Python has its own construct.
+"""NPath of a Python function after Nejmeh, by analogy for Python's own constructs.
 
 - if: the sum over its branches, each with the operators of its condition, + 1 without an else;
   a loop: body + 1 (or its else) + operators of its condition; a match: its cases with the operators
-  of their guards, + 1 where none takes everything. Operators are ``and`` and ``or``, one each, and
+  of their guards, + 1 if none matches everything. Operators are ``and`` and ``or``, one each, and
   the conditional expression, two.
 - A conditional expression elsewhere: 2 + the operators in it; ``return``: the operators in it, or 1.
 - try: (body, times its else, + each except) times finally. ``with`` is its body.
-- Functions and classes inside count apart; comprehensions are expressions and have one path.
+- Inner functions and classes are counted separately; comprehensions are expressions and have one path.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ class PythonPaths:
         self._metrics = facet_of(language.name, "metrics", MetricsOf)
 
     def count(self, text: str) -> int:
-        """Number of acyclic execution paths."""
+        """Count the acyclic execution paths."""
         found = self._metrics.captured(text)
         own = self._metrics.own(text, found.get("path", []))
         return paths(own, _Rule(own, found.get("boolean", []), found.get("default", [])).rule)
 
 
 class _Rule:
-    """What each region is worth.
+    """The NPath rule of Python.
 
     Args:
-        own: Everything that branches.
+        branches: All branching nodes.
         signs: Expressions of ``and`` or ``or``.
-        defaults: Cases that take everything.
+        defaults: Cases that match everything.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class _Rule:
         self._weights = OperatorPaths(signs, ternaries)
 
     def operators(self, place: tree_sitter.Node | None) -> int:
-        """What the operators in a part add."""
+        """Sum the weights of the operators in a node."""
         return 0 if place is None else self._weights.between(place.start_byte, place.end_byte)
 
     def rule(self, region: Branching) -> None:
@@ -95,7 +95,7 @@ class _Rule:
 
 
 def _hidden(region: Branching) -> bool:
-    """Whether an expression counts with what stands around it: another one, or the head of a statement."""
+    """Return whether an expression counts with its parent, an expression or a statement's header."""
     for above in region.above():
         kind = above.node.type
         if kind in _EXPRESSIONS:
@@ -110,5 +110,5 @@ def _hidden(region: Branching) -> bool:
 
 
 def facet(language: TreeSitterLanguage) -> PythonPaths:
-    """The facet ``npath``."""
+    """Return the facet ``npath``."""
     return PythonPaths(language)

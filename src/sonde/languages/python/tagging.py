@@ -1,4 +1,4 @@
-"""What a name names in Python, by its place and, where that leaves it open, by PEP 8's convention."""
+"""Classes of names in Python, by syntax and, if that is ambiguous, by PEP 8's convention."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _IMPORTED = ("dotted_name", "aliased_import")
 _KEPT_IMPORTS = 4_096
-"""Files whose imported modules are kept, by their import statements."""
+"""Number of files whose imported modules are cached, by their import statements."""
 
 
 class PythonTagging(TaggingOf):
-    """Python's `Tagging`."""
+    """Python's `Tagger`."""
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         super().__init__(language)
-        # The functions of a file, asked one after the other or not, share its import statements.
+        # All functions of a file share its import statements, whatever order they come in.
         self._modules = lru_cache(maxsize=_KEPT_IMPORTS)(self._bound)
 
     def packages(self, text: str, imports: str) -> set[int]:
-        """Names of modules: in import statements, and wherever a name stands that ``import`` bound to one.
+        """Find names of modules: in import statements, and uses of names that ``import`` bound to one.
 
-        What ``from a import b`` binds may be anything and is no module here.
+        A name bound by ``from a import b`` may be anything and is no module here.
         """
         modules = self._modules(imports + "\n" + self.imports(text))
         found: set[int] = set()
@@ -50,7 +50,7 @@ class PythonTagging(TaggingOf):
         return found
 
     def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
-        """Classes are defined, inherited from, annotated or written with a capital; the rest by the place."""
+        """Classify defined, inherited, annotated or capitalised names as classes; others by syntax."""
         leaf = listed[place]
         if leaf.parent in _IMPORTED:
             return "IDC" if like_a_class(leaf.text) else ""
@@ -65,7 +65,7 @@ class PythonTagging(TaggingOf):
         return "IDM" if role in ("call", "decorator") else "IDV"
 
     def _bound(self, statements: str) -> frozenset[str]:
-        """Dotted names that import statements bind to modules."""
+        """Return the dotted names that import statements bind to modules."""
         modules: set[str] = set()
         reading = self.metrics.reading(statements)
         for node in reading.root.named_children:
@@ -81,7 +81,7 @@ class PythonTagging(TaggingOf):
         return frozenset(modules)
 
     def _within_imports(self, text: str) -> list[tuple[int, int]]:
-        """Spans of import statements in which every name is a module's, in text order; none is in another."""
+        """Find the disjoint spans of import statements in which every name is a module's, in text order."""
         reading = self.metrics.reading(text)
         found = dict(self.language.grammar.captures("tagging", reading.root)).get("import", [])
         places: list[tree_sitter.Node] = []
@@ -94,5 +94,5 @@ class PythonTagging(TaggingOf):
 
 
 def facet(language: TreeSitterLanguage) -> PythonTagging:
-    """Python's classes of tokens."""
+    """Return Python's tagger."""
     return PythonTagging(language)

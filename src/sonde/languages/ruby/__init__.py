@@ -13,7 +13,7 @@ _DIRECTIVE = re.compile(r"^:(nodoc|doc|stopdoc|startdoc|section|enddoc):.*$|^-{2
 
 
 def docstring(written: str) -> str:
-    """The words of the comments directly above a method, marks, directives and magic comments off."""
+    """Extract the words of the comments above a method, without marks, directives and magic comments."""
     lines = [line.strip() for line in written.splitlines()]
     kept = [
         line.lstrip("#").strip()

@@ -1,6 +1,6 @@
-"""What a name names in Ruby: a constant is a class by convention, what stands behind a dot is a method.
+"""Classes of names in Ruby: a constant is a class by convention, a name after a dot is a method.
 
-The names of modules are those of name spaces: what stands before `::`, and what `module` opens.
+The names of modules are those of name spaces: before `::`, and after `module`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 class RubyTagging(TaggingOf):
-    """Ruby's `Tagging`."""
+    """Ruby's `Tagger`."""
 
     def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
-        """Operators and setters are methods; a constant written in capitals alone holds a value."""
+        """Classify operators and setters as methods; a constant in capitals only holds a value."""
         leaf = listed[place]
         if leaf.kind in ("operator", "setter") or (role == "attribute" and leaf.parent == "call"):
             return "IDM"
@@ -24,5 +24,5 @@ class RubyTagging(TaggingOf):
 
 
 def facet(language: TreeSitterLanguage) -> RubyTagging:
-    """Ruby's classes of tokens."""
+    """Return Ruby's tagger."""
     return RubyTagging(language)

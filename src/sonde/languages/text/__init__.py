@@ -12,8 +12,8 @@ from sonde.base.plugins import public_stem
 from sonde.languages.engine.grammar import read_table
 from sonde.languages.engine.tree import TOKEN_KINDS, Call, CodeTokens, Construct, Definition, Function, Tree
 
-# A word may hold apostrophes inside; a number may hold points and commas inside; a sign stands alone.
-# The byte order mark and the zero-width joiners are blanks, as they are to the grammars.
+# Words may contain apostrophes, numbers points and commas; every other sign is a leaf of its own.
+# The byte order mark and the zero-width joiners are whitespace, as in the grammars.
 _LEAF = re.compile(
     r"(?P<number>\d+(?:[.,]\d+)*)|(?P<word>\w+(?:['’]\w+)*)|(?P<punctuation>[^\s\u200b\u2060\ufeff])"
 )
@@ -41,26 +41,26 @@ class PlainText:
 
     @property
     def name(self) -> str:
-        """Public name, the folder's name."""
+        """Return the public name, the folder's name."""
         return public_stem(self._package)
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """File suffixes with their dot."""
+        """Return the file suffixes with their dot."""
         return tuple(self._settings["suffixes"])
 
     @property
     def builtins(self) -> frozenset[str]:
-        """Nothing: prose provides no names."""
+        """Return the empty set: prose has no builtin names."""
         return frozenset()
 
     @property
     def version(self) -> str:
-        """The folder's rules number; there is no grammar."""
+        """Return the folder's rules number; there is no grammar."""
         return f"rules {self._settings['rules']}"
 
     def parse(self, text: str) -> Tree:
-        """A root from the first leaf to the last, and a leaf a word, number or sign."""
+        """Build a tree of one root and a leaf per word, number or sign."""
         found = [(_KINDS.index(leaf.lastgroup or ""), *leaf.span()) for leaf in _LEAF.finditer(text)]
         root = (0, found[0][1], found[-1][2]) if found else (0, 0, 0)
         rows = np.array([root, *found], np.int32)
@@ -80,19 +80,19 @@ class PlainText:
         )
 
     def functions(self, text: str) -> tuple[Function, ...]:
-        """None."""
+        """Return an empty tuple."""
         return ()
 
     def definitions(self, text: str) -> tuple[Definition, ...]:
-        """None."""
+        """Return an empty tuple."""
         return ()
 
     def calls(self, text: str) -> tuple[Call, ...]:
-        """None."""
+        """Return an empty tuple."""
         return ()
 
     def tokens(self, tree: Tree) -> CodeTokens:
-        """The leaves: words are identifiers, numbers literals, signs punctuation."""
+        """Return the leaves as tokens: words are identifiers, numbers literals, signs punctuation."""
         kind_of = [TOKEN_KINDS.index(name) for name in ("layout", "identifier", "literal", "punctuation")]
         kind = tree.kind[tree.leaves]
         return CodeTokens(
@@ -104,7 +104,7 @@ class PlainText:
         )
 
     def constructs(self, tree: Tree) -> tuple[Construct, ...]:
-        """None."""
+        """Return an empty tuple."""
         return ()
 
 

@@ -1,4 +1,4 @@
-"""Control tasks: labels that can only be learned by heart (Hewitt and Liang 2019)."""
+"""Control tasks: labels that can only be memorised (Hewitt and Liang 2019), and controls of tree probes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sonde.training.probes.trees import TreeLabels, TreeText, compare
 def control_labels(
     types: Sequence[str], labels: Int[np.ndarray, " item"], seed: int
 ) -> Int[np.ndarray, " item"]:
-    """A label a type, drawn from the distribution of the real labels and the same at each occurrence.
+    """Sample a label for each type from the distribution of the real labels, the same at each occurrence.
 
     Args:
         types: Surface of each item.
         labels: The real labels.
-        seed: Draws other labels.
+        seed: Seed of the labels.
     """
     shares = np.cumsum(np.bincount(labels)) / len(labels)
     drawn = {surface: unit_hash("control task", seed, surface) for surface in set(types)}
@@ -33,15 +33,15 @@ def control_labels(
 
 
 def parts_within_types(types: Sequence[str], seed: int, folds: int = 1) -> tuple[Parts, ...]:
-    """Parts in which the occurrences of a type are dealt out, so that most test types were trained on.
+    """Split so that occurrences of a type are spread over all parts, and most test types were trained on.
 
     Where types are kept apart, nothing learned by heart can help, and a control task is at chance whatever
     the probe; here it shows how much of an accuracy memory could explain.
 
     Args:
         types: Surface of each item.
-        seed: Deals otherwise.
-        folds: How many parts are tested in turn; 1 for one part of a fifth.
+        seed: Seed of the split.
+        folds: Number of parts that are tested in turn; 1 tests one part of a fifth.
     """
     rng = np.random.default_rng(derive_seed("parts within types", seed))
     groups: dict[str, list[int]] = {}
@@ -61,7 +61,7 @@ def parts_within_types(types: Sequence[str], seed: int, folds: int = 1) -> tuple
 
 
 def _turns(number: int, fold: int) -> tuple[list[int], list[int], list[int]]:
-    """The places that train, the one before the tested one, which chooses, and the tested one."""
+    """Return the folds that train, the fold before the tested one, which validates, and the tested one."""
     before = (fold - 1) % number
     return [at for at in range(number) if at not in (fold, before)], [before], [fold]
 
@@ -82,11 +82,11 @@ the same two words. The ceiling is the tree itself, but for labels that no train
 
 
 def without_states(train: Sequence[TreeText], texts: Sequence[TreeText]) -> Mapping[str, np.ndarray]:
-    """The measures of `sonde.training.probes.trees` of each control, a row a text.
+    """Compute the measures of `sonde.training.probes.trees` of each control, a row a text.
 
     Args:
-        train: What the controls are learned from.
-        texts: What they are tested on.
+        train: Texts from which the controls are fitted.
+        texts: Test texts.
     """
     chain, pairs, known = _Chain(train), _Pairs(train), TreeLabels.of(train)
     found: dict[str, list[tuple[float, ...]]] = defaultdict(list)
@@ -114,12 +114,12 @@ def _known(tree: BinaryTree, known: TreeLabels) -> BinaryTree:
 
 
 def _commonest(labels: Counter[Labels]) -> Labels:
-    """The most frequent label, of equally frequent ones the first in order."""
+    """Return the most frequent label; of equally frequent ones the first in order."""
     return min(labels, key=lambda kinds: (-labels[kinds], kinds), default=ADDED)
 
 
 class _Chain:
-    """The commonest labels, whatever the text."""
+    """Control that predicts the most frequent labels, whatever the text."""
 
     def __init__(self, train: Sequence[TreeText]) -> None:
         roots = Counter(text.tree.labels[int(text.tree.distance.argmax())] for text in train)
@@ -135,7 +135,7 @@ class _Chain:
 
 
 class _Pairs:
-    """What is commonest at the same words; where they were never seen, at fewer of them."""
+    """Control that predicts the most frequent value at the same words, or at fewer if they are unseen."""
 
     def __init__(self, train: Sequence[TreeText]) -> None:
         heights: dict[Hashable, list[int]] = defaultdict(list)
@@ -162,7 +162,7 @@ class _Pairs:
 
 
 def _gap_keys(words: Sequence[str]) -> Iterator[tuple[Hashable, ...]]:
-    """Of each gap, what it is told by, the most telling first."""
+    """Yield the keys of each gap, the most specific first."""
     for left, right in pairwise(words):
         yield (left, right), right, None
 

@@ -1,1 +1,1 @@
-"""Comparison: two models on the same items, what got better, what got worse, and how sure that is."""
+"""Comparison of two models on the same items: what got better, what got worse, and how sure that is."""

@@ -1,7 +1,7 @@
-"""From finished runs to a paired comparison: two sides are scored together, on what both of them read.
+"""Comparison of finished runs: both models are scored together, on the items that both read.
 
-Nothing is forwarded: the lenses score the observations that the runs hold once more, each side beside the
-other, on the items and examples that both have, so that a difference is never one of the items.
+No model is run: the lenses score the stored observations again, on the items and examples that both runs
+have, so that a difference is never one of the items.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ _FEWEST = 10
 
 
 def moved(tables: Sequence[pl.LazyFrame], items: pl.LazyFrame) -> pl.DataFrame | None:
-    """What moved most between two item tables over the same items.
+    """Find the largest changes between two item tables over the same items.
 
     Args:
-        tables: That of the model that is held against, and that of the other.
+        tables: Table of the base model, and table of the other.
         items: ``item_id, path, name, text``.
 
     Returns:
-        Rows of `MOVED_COLUMNS` without ``base``, ``model`` and ``lens``; None where the tables hold no
+        Rows of `CHANGED_ITEM_COLUMNS` without ``base``, ``model`` and ``lens``; None where the tables hold no
         negative log-probabilities by place.
     """
     columns = [set(table.collect_schema().names()) for table in tables]
@@ -118,14 +118,14 @@ def moved(tables: Sequence[pl.LazyFrame], items: pl.LazyFrame) -> pl.DataFrame |
 
 
 def _ends(rows: pl.LazyFrame, of: str) -> pl.DataFrame:
-    """The rows that moved most in either direction."""
+    """Select the rows with the largest changes in either direction."""
     ends = [rows.bottom_k(KEPT, by="difference"), rows.top_k(KEPT, by="difference")]
     found = pl.concat([end.collect(engine="streaming") for end in ends]).unique()
     return found.with_columns(of=pl.lit(of))
 
 
 def _context_columns() -> list[pl.Expr]:
-    """The place with what stands around it; an item, or a statement that is asked about, by its beginning."""
+    """Return the text of a position with its context; of an item or queried statement, the beginning."""
     text, start, end = pl.col("_text").fill_null(""), pl.col("start"), pl.col("end")
     whole = start.is_null()
     before = (start - _AROUND).clip(0)
@@ -141,15 +141,15 @@ def _context_columns() -> list[pl.Expr]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Covered:
-    """What two sides have in common of one lens, corpus and language.
+    """Items that two runs share for one lens, corpus and language.
 
     Attributes:
         lens: Public name of the lens.
         corpus: Name of the corpus.
         language: Public name.
-        shared: Items that both models read.
-        base: Items that the model read that is held against.
-        model: Items that the other read.
+        shared: Number of items that both models read.
+        base: Number of items that the base model read.
+        model: Number of items that the other model read.
     """
 
     lens: str
@@ -161,14 +161,14 @@ class Covered:
 
 
 class Together:
-    """One lens over one corpus and language, on what two sides share.
+    """Scorer of one lens over the items of one corpus and language that two runs share.
 
     Args:
-        base: The side that is held against.
-        side: The other.
+        base: The base model.
+        side: The other model.
         lens: Public name of the lens.
-        group: What ``run.json`` of the base says of the corpus.
-        other: What that of the other says.
+        base_group: Entry of the corpus in ``run.json`` of the base.
+        other_group: Entry of the corpus in ``run.json`` of the other.
     """
 
     def __init__(
@@ -187,12 +187,12 @@ class Together:
 
     @property
     def changed(self) -> bool:
-        """Whether the sides read the same programs in other words."""
+        """Return whether the runs read the same programs with different transformations."""
         return len({side.transform for side in self._sides}) > 1
 
     @cached_property
     def _originals(self) -> list[Mapping[str, str]]:
-        """By side, from the id of a changed item to that of the item that it was."""
+        """Map ids of transformed items to those of the original items, by run."""
         found: list[Mapping[str, str]] = []
         for side, corpus in zip(self._sides, self._corpora, strict=True):
             inputs = scan_inputs(side.run, corpus, str(self._group["language"]))
@@ -204,7 +204,7 @@ class Together:
         return found
 
     def _by_original(self, at: int, frame: pl.LazyFrame) -> pl.LazyFrame:
-        """A table of a side under the ids of the items as they stand in their files."""
+        """Replace the ids of transformed items by those of the original items."""
         names = self._originals[at]
         if not names:
             return frame
@@ -216,7 +216,7 @@ class Together:
 
     @cached_property
     def items(self) -> pl.Series:
-        """Ids of what both models read; none where one read nothing."""
+        """Return the ids of the items that both models read; empty if one read nothing."""
         if len(self._observed) < len(self._sides):
             return pl.Series("item_id", [], pl.String)
         first, second = self._read
@@ -224,13 +224,13 @@ class Together:
 
     @cached_property
     def _read_by_one(self) -> pl.Series:
-        """Ids of what one of the models read and the other did not."""
+        """Return the ids of the items that only one model read."""
         every = pl.concat(self._read).unique()
         return every.filter(~every.is_in(self.items.implode()))
 
     @property
     def covered(self) -> Covered:
-        """How much of either side that is."""
+        """Return how many items each model read, and how many they share."""
         return Covered(
             lens=self.lens,
             corpus=self._corpora[0],
@@ -242,7 +242,7 @@ class Together:
 
     @cached_property
     def same_tokens(self) -> bool:
-        """Whether both read the items in the same subwords, as far as the lens says where these lie."""
+        """Return whether both read the items with the same subwords, as far as their offsets are recorded."""
         place = ["item_id", "position", "start", "end"]
         tables = [self._shared(one) for one in self._observed]
         if not all({*place, "subword_id"} <= set(one.collect_schema().names()) for one in tables):
@@ -251,7 +251,7 @@ class Together:
         return first.equals(second)
 
     def scores(self) -> tuple[list[Score], list[Score]]:
-        """The scores of both sides, each beside the other, on what they share."""
+        """Score both models, with each other's observations, on the shared items."""
         observations = [self._shared(one) for one in self._observed]
         settings = self._settings()
         labels = self._labels()
@@ -261,7 +261,7 @@ class Together:
         return first, second
 
     def moved(self) -> pl.DataFrame | None:
-        """The places and items that moved most, where the lens says how likely they are."""
+        """Find the positions and items that changed most, if the lens records their likelihood."""
         if self.changed:
             return None
         base, side = self._sides
@@ -323,7 +323,7 @@ class Together:
         return LENSES.load(str(held["source"]))
 
     def _settings(self) -> LensSettings:
-        """The settings of both, without what qualifies numbers that are not compared."""
+        """Return the common settings, without options that only qualify numbers that are not compared."""
         held = self._sides[0].lens(self.lens)
         assert held is not None
         return LensSettings(
@@ -334,7 +334,7 @@ class Together:
         )
 
     def _labels(self) -> tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]]:
-        """The labels of the shared items by side and task.
+        """Return the labels of the shared items by run and task.
 
         A task of which the sides say otherwise is refused; of texts in other words each side has its own.
         """
@@ -389,15 +389,15 @@ def _alike(first: pl.DataFrame, second: pl.DataFrame) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Comparison:
-    """A model held against another.
+    """Comparison of a model with a base.
 
     Attributes:
-        base: The side that is held against.
-        side: The other.
+        base: The base model.
+        side: The other model.
         differences: Every pair of scores that could be compared, tested together.
-        unpaired: Scores that could not, by lens and reason.
-        covered: What both sides have in common.
-        moved: What moved most, a table a lens that can say it.
+        unpaired: Scores that could not be compared, by lens and reason.
+        covered: Items that both runs share.
+        changed_items: Largest changes, one table for each lens that records them.
     """
 
     base: RunModel
@@ -419,10 +419,10 @@ def compare(
 
     Args:
         directories: Folders of finished runs.
-        progress: Is told how far it is.
+        progress: Receives the progress.
         series: For checkpoints of one training, the regular expression whose group is the step in the names
             of models or runs: the last is compared with the first.
-        least: The least size of a difference that matters, by metric and in its unit; of others see
+        least: Smallest difference that matters, by metric and in its unit; the default is in
             `sonde.stats.verdict`.
 
     Returns:
@@ -452,7 +452,7 @@ def compare(
 
 
 def _compared(base: RunModel, side: RunModel, least: Mapping[str, float]) -> Comparison:
-    """Score two sides together and test every difference."""
+    """Score two models together and test every difference."""
     found = Comparison(base=base, side=side)
     pairs: list[tuple[Score, Score, Direction]] = []
     lenses = [str(one["name"]) for one in base.summary.get("lenses") or ()]
@@ -489,7 +489,7 @@ def _compared(base: RunModel, side: RunModel, least: Mapping[str, float]) -> Com
 
 
 def _speaking(scores: Sequence[Score]) -> tuple[Compared, ...]:
-    """For a lens that does not say what is compared: the metric that speaks for it."""
+    """Return the headline metric, for a lens that declares no metrics to compare."""
     found = findings(scores_frame(scores))
     return tuple(Compared(metric=metric) for metric in dict.fromkeys(one.row["metric"] for one in found))
 
@@ -500,7 +500,7 @@ def _not_scored(score: Score) -> Unpaired:
 
 
 def _apart_in(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """What of a lens's settings differs, in words; empty where its numbers mean the same."""
+    """Return the first difference between two settings of a lens, in words; empty without any."""
     for name in ("version", "mode", "quirks", "seed", "capture"):
         if (one := ours.get(name)) != (two := theirs.get(name)):
             return f"{name} differs: {_format_setting(one)} against {_format_setting(two)}"
@@ -523,7 +523,7 @@ def _format_setting(value: Any) -> str:
 
 
 def _groups(base: RunModel, side: RunModel) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Corpora in one language that both runs have: of one name, else the only ones in that language."""
+    """Pair the corpora of two runs in one language: by name, else the only ones in that language."""
     ours, theirs = (list(one.summary.get("corpus") or ()) for one in (base, side))
     for group in ours:
         there = [one for one in theirs if one["language"] == group["language"]]
@@ -540,11 +540,11 @@ def write_series(
     *,
     least: Mapping[str, float] = MappingProxyType({}),
 ) -> Path:
-    """Write ``series.parquet``: what the lenses compare, of every checkpoint, with its best control.
+    """Write ``series.parquet``: the compared metrics of every checkpoint, with their best controls.
 
     Raises:
         InputError: A folder holds no run, or one without scores.
-        UsageError: See `checkpoints`.
+        UsageError: See `load_checkpoints`.
         StoreError: The file cannot be written.
     """
     found = checkpoints(directories, pattern)
@@ -567,7 +567,7 @@ def write_series(
 
 
 def compared_before(folder: Path) -> str:
-    """The key of the scores that the comparison in a folder is of; empty where there is no whole one."""
+    """Load the key of the scores that the comparison in a folder is based on; empty if it is incomplete."""
     try:
         if verify(folder).damaged:
             return ""
@@ -577,12 +577,12 @@ def compared_before(folder: Path) -> str:
 
 
 def write_comparison(found: Sequence[Comparison], output: Path, *, of: str = "") -> Path:
-    """Write ``comparison.parquet``, ``moved.parquet`` and ``comparison.json``; the folder is made if need be.
+    """Write ``comparison.parquet``, ``moved.parquet`` and ``comparison.json``; create the folder if needed.
 
     Args:
-        found: What was compared.
+        comparisons: The comparisons.
         output: The folder.
-        of: Key of the scores of the run whose models are compared.
+        scores_key: Key of the scores of the run whose models are compared.
 
     Raises:
         StoreError: A file cannot be written.
@@ -611,7 +611,7 @@ def write_comparison(found: Sequence[Comparison], output: Path, *, of: str = "")
 
 
 def default_output(directories: Sequence[Path]) -> Path:
-    """Where a comparison is written: into the one run, else beside the first."""
+    """Return the default folder of a comparison: inside the one run, else next to the first."""
     if len(directories) == 1:
         return directories[0] / "comparison"
     names = "-".join(slug(directory.resolve().name) for directory in directories)

@@ -1,4 +1,4 @@
-"""Paired comparison of two models: differences of their scores over the same clusters, all tested together.
+"""Paired differences between the scores of two models over the same clusters, all tested together.
 
 Pure arithmetic over scores that know what each cluster contributes (`sonde.stats.estimate`); which
 scores answer the same question is decided in `sonde.results.pairing`. Formulas: paired differences by
@@ -57,30 +57,30 @@ Outcome = Literal["better", "worse", Amount]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How far a model is from the one that it is held against, in one number.
+    """Difference between a model's score and that of the base.
 
     Attributes:
-        base: The score that it is held against.
-        score: The model's score.
-        better: Which values are better.
+        base: Score of the base model.
+        score: Score of the model.
+        direction: Which values are better.
         value: ``score`` less ``base``.
         low: Lower end of the 95 % interval; NaN where none is known, as the others.
         high: Upper end.
-        method: How the interval was found.
-        n_clusters: Clusters that either side has.
+        method: Method of the interval.
+        n_clusters: Number of clusters that either side has.
         effective: Effective clusters.
         df: Degrees of freedom.
-        p_value: Of no difference, by the test that the interval inverts.
+        p_value: P-value of no difference, by the test that the interval inverts.
         p_adjusted: The same among all that were compared (Benjamini and Hochberg 1995).
         effect: Cohen's h of two proportions; NaN for other numbers, whose difference is in their unit.
         error: Standard error.
-        wider: The most that a test takes of it, see `sonde.stats.intervals`: for either sign, since nobody
-            knows which a difference would have had.
-        least: The least size that matters, see `sonde.stats.verdict`.
+        width_factor: Largest factor of it that a test uses, see `sonde.stats.intervals`: for either sign,
+            since nobody knows which a difference would have had.
+        minimum_effect: Smallest difference that matters, see `sonde.stats.verdict`.
         detectable: The difference that would have been found in four of five such comparisons, at the level
             that Benjamini and Hochberg ask for among all that were compared.
-        why: Why there is no verdict, in words; empty where one is allowed.
-        other_names: Dimensions under which the same number stands too; it is tested once.
+        why: Reason why there is no verdict; empty if one is allowed.
+        other_names: Further dimensions of the same number; it is tested once.
     """
 
     base: Score
@@ -105,7 +105,7 @@ class Difference:
 
     @property
     def outcome(self) -> Outcome:
-        """What the comparison says; ``undecided`` says nothing of equality, see `detectable`."""
+        """Return the outcome; ``undecided`` does not mean equality, see `detectable_difference`."""
         if self.why:
             return "undecided"
         sure = self.p_adjusted < FALSE_DISCOVERIES
@@ -118,17 +118,18 @@ class Difference:
 def compared(
     pairs: Sequence[tuple[Score, Score, Direction]], least: Mapping[str, float] = MappingProxyType({})
 ) -> list[Difference]:
-    """Differences of pairs of scores, in their order, with p-values adjusted over all that may be findings.
+    """Compute the differences of pairs of scores, with p-values adjusted over all possible findings.
 
-    What is one number under several names is tested once, see `sonde.results.pairing.merge_same_numbers`.
+    One number under several names is tested once, see `sonde.results.pairing.merge_identical_pairs`.
 
     What may be no finding (too few clusters or seeds) is tested with no other: it is shown, and its adjusted
     value is unknown.
 
     Args:
-        pairs: The score that is held against, the model's, and which values are better. Both know what each
-            cluster contributes, and are of one kind.
-        least: The least size of a difference that matters, by metric; of others see `least_size`.
+        pairs: Score of the base, score of the model, and which values are better. Both have contributions of
+            clusters, and are of one kind.
+        minimum_effects: Smallest difference that matters, by metric; the default is in
+            `sonde.stats.verdict.minimum_effect`.
     """
     once = merge_same_numbers(pairs)
     pairs = [pair for pair, _ in once]
@@ -151,7 +152,7 @@ def compared(
 
 
 def adjusted(differences: Sequence[Difference]) -> list[Difference]:
-    """The same with p-values adjusted over those that may be findings, and what would have been found."""
+    """Adjust p-values over the differences that may be findings, and set the detectable differences."""
     places = [place for place, one in enumerate(differences) if not one.why and math.isfinite(one.p_value)]
     values: dict[int, float] = {}
     if places:
@@ -177,7 +178,7 @@ def _of(score: Score) -> Contributions:
 
 
 def _of_ratios(bases: Sequence[Score], scores: Sequence[Score], kind: Kind) -> Estimates:
-    """Differences of ratios of sums, paired by cluster."""
+    """Estimate differences of ratios of sums, paired by cluster."""
     names = np.unique(np.concatenate([_of(one).clusters.astype(str) for one in (*bases, *scores)]))
     own, base = (_stacked([_of(one) for one in side], names) for side in (scores, bases))
     discordant = _least_discordant(own, base) if (difference := DIFFERENCE_OF[kind]) == "difference" else None
@@ -194,7 +195,7 @@ def _of_ratios(bases: Sequence[Score], scores: Sequence[Score], kind: Kind) -> E
 
 
 def _least_discordant(own: ClusterSums, base: ClusterSums) -> Column:
-    """The least that the squares of what observations differ by can add up to, from their sums by cluster.
+    """Return the lower bound of the sum of squared differences of observations, from their sums by cluster.
 
     Of observations that are right or wrong so many differ as their numbers in each cluster do, at least; of
     means over seeds the squares are at least those of equal differences.
@@ -211,7 +212,7 @@ def _least_discordant(own: ClusterSums, base: ClusterSums) -> Column:
 
 
 def _of_statistics(bases: Sequence[Score], scores: Sequence[Score], kind: Kind) -> Estimates:
-    """Differences of other statistics, of which it is known how they move without each cluster."""
+    """Estimate differences of other statistics, from their changes when each cluster is left out."""
     return _joined([_of_statistic(base, score, kind) for base, score in zip(bases, scores, strict=True)])
 
 
@@ -310,7 +311,7 @@ def _difference(
 
 
 def _cohens_h(base: float, value: float) -> float:
-    """Difference of two proportions on the scale on which their variance is constant (Cohen 1988)."""
+    """Compute Cohen's h, the difference of two proportions on the variance-stabilising scale (Cohen 1988)."""
     first, second = (math.asin(math.sqrt(min(max(one, 0.0), 1.0))) for one in (base, value))
     return 2 * (second - first)
 
@@ -370,7 +371,7 @@ DIFFERENCES_COLUMNS: Columns = {
 
 
 def differences_frame(found: Iterable[Difference]) -> pl.DataFrame:
-    """Differences as a table, in their order."""
+    """Convert differences to a table, in their order."""
     rows = [_difference_row(one) for one in found]
     return pl.DataFrame(rows, schema=schema_of(DIFFERENCES_COLUMNS), orient="row")
 

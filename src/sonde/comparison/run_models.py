@@ -1,4 +1,4 @@
-"""The sides of a comparison: models of finished runs, and which of them is held against which."""
+"""Models of finished runs, and how a comparison pairs them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class RunModel:
     Attributes:
         run: The folder of the run.
         summary: Its ``run.json``.
-        model: What ``run.json`` says of the model.
-        label: The model as a comparison names it: with its run where the names of models are the same.
+        model: Entry of the model in ``run.json``.
+        label: Name of the model in a comparison: with its run where the names of models are the same.
     """
 
     run: RunDirectory
@@ -37,11 +37,11 @@ class RunModel:
 
     @property
     def name(self) -> str:
-        """The model as its run names it."""
+        """Return the model's name in its run."""
         return str(self.model["name"])
 
     def facts(self) -> dict[str, Any]:
-        """What identifies it, for ``comparison.json``."""
+        """Return the identifying fields for ``comparison.json``."""
         return {
             "label": self.label,
             "model": self.name,
@@ -53,28 +53,28 @@ class RunModel:
 
     @property
     def transform(self) -> str:
-        """How the texts of its run were changed."""
+        """Return the transformation of the run's texts."""
         selection = (self.summary.get("arguments") or {}).get("selection") or {}
         return str(selection.get("transform") or "none")
 
     def lens(self, name: str) -> Mapping[str, Any] | None:
-        """The settings of a lens of the run, by public name."""
+        """Return the settings of a lens of the run, by public name."""
         return next((one for one in self.summary.get("lenses") or () if one["name"] == name), None)
 
     def observations(self, lens: str, prefix: str) -> pl.LazyFrame | None:
-        """What a lens observed of the model over one corpus and language; None where there is nothing."""
+        """Scan a lens's observations of the model over one corpus and language; None without any."""
         files = self.run.tables(self.run.observations(lens, self.name), prefix)
         return scan_files(files) if files else None
 
     def labels(self, task: str, prefix: str, lens: str) -> pl.DataFrame | None:
-        """The labels or data set of a task that a lens reads; None where the run has none."""
+        """Read the labels or data set of a task that a lens uses; None if the run has none."""
         of = str((self.lens(lens) or {}).get("labels") or "")
         path = self.run.root / label_path(task, prefix, of)
         return scan_files([path]).collect() if self.run.holds(path) else None
 
 
 def sides_of(directories: Sequence[Path]) -> list[tuple[RunModel, RunModel]]:
-    """What is held against what: the first model of one run against its others, the first run against others.
+    """Pair the first model of one run with its others, or the first run's models with those of other runs.
 
     Of several runs, models of one name are compared with each other; where no two have one, the first models.
 
@@ -113,7 +113,7 @@ def _models_of(run: RunDirectory) -> list[RunModel]:
 
 
 def _apart(base: RunModel, side: RunModel) -> tuple[RunModel, RunModel]:
-    """Both sides under names that tell them apart."""
+    """Add the run to both labels if they are the same."""
     if base.label != side.label:
         return base, side
     names = [one.run.root.resolve().name for one in (base, side)]
@@ -127,7 +127,7 @@ def _apart(base: RunModel, side: RunModel) -> tuple[RunModel, RunModel]:
 
 
 def checkpoints(directories: Sequence[Path], pattern: str) -> list[tuple[int, RunModel]]:
-    """The models of all runs whose name, or whose run's, says at which step of a training they were kept.
+    """Load the models of all runs whose own name, or whose run's name, contains a training step.
 
     Args:
         directories: Folders of runs.

@@ -1,4 +1,4 @@
-"""A comparison as people read it: an overview first, then what got better and worse, then the rest."""
+"""Comparison tables: an overview, what got better and worse, and the rest; and series of checkpoints."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _IN_PERCENT = ("accuracy", "first_hit", "p_at_k", "preferred", "classification",
 
 
 def with_words(differences: pl.DataFrame) -> pl.DataFrame:
-    """Rows of ``comparison.parquet`` with what tables and charts show of them.
+    """Add the text columns that tables and charts show to rows of ``comparison.parquet``.
 
     Added are ``what`` (the number in words), ``about`` (its dimensions, other names, layer and pooling),
     ``label`` (the dimensions without what the models chose), ``dimension`` (their names alone), ``said`` (the
@@ -84,7 +84,7 @@ def with_words(differences: pl.DataFrame) -> pl.DataFrame:
 
 
 def _where_it_varies(name: str) -> pl.Expr:
-    """The value of a column where the rows of a lens have several."""
+    """Return the value of a column if it varies within a lens, else empty text."""
     value = pl.col(name).fill_null("")
     alone = (value == "") | (value.n_unique().over("lens") == 1)
     return pl.when(alone).then(pl.lit("")).otherwise(pl.concat_str(pl.lit(f"{name} "), value))
@@ -95,7 +95,7 @@ def _joined(*parts: pl.Expr) -> pl.Expr:
 
 
 def overview(differences: pl.DataFrame) -> pl.DataFrame:
-    """One row a pair of models, lens, task and language: the number that is over the most."""
+    """Select one row for each pair of models, lens, task and language: the metric that covers most data."""
     chosen = _names().list.contains(SELECTION)
     ranked = differences.with_row_index("_place").with_columns(
         _inner=_names().list.len() - chosen.cast(pl.UInt32),
@@ -111,13 +111,13 @@ def _names() -> pl.Expr:
 
 
 def changed(differences: pl.DataFrame, outcome: str) -> pl.DataFrame:
-    """The differences with an outcome, the strongest first."""
+    """Select the differences with an outcome, the strongest first."""
     rows = differences.filter(pl.col("outcome") == outcome)
     return rows.sort("strength", descending=True, nulls_last=True, maintain_order=True)
 
 
 def counts(differences: pl.DataFrame) -> list[dict[str, Any]]:
-    """How many numbers of each lens got better and worse, and how many ended otherwise."""
+    """Count the outcomes of each lens."""
     rows: list[dict[str, Any]] = []
     for (base, model, lens), part in differences.group_by("base", "model", "lens", maintain_order=True):
         said = dict(part.group_by("outcome").len().iter_rows())
@@ -137,20 +137,20 @@ def counts(differences: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def in_sentence(row: Mapping[str, Any]) -> str:
-    """Write the counts of a lens, for example ``"3 better, 4 with no difference found; of 7 numbers"``."""
+    """Format the counts of a lens, for example ``"3 better, 4 with no difference found; of 7 numbers"``."""
     said = [f"{row[name]:,} {words}" for name, words in _COUNTED.items() if row[name]]
     few = [f"{row['no_verdict']:,} with {TOO_LITTLE}"] if row["no_verdict"] else []
     return f"{', '.join([*said, *few])}; of {counted(row['compared'], 'number')}"
 
 
 def table(summary: str, rows: pl.DataFrame | Sequence[Row], *, several: bool, outcome: bool = True) -> Table:
-    """Differences as one table.
+    """Build the table of differences.
 
     Args:
-        summary: What it holds.
-        rows: Rows with what `with_words` adds.
-        several: Whether there are several pairs of models, which then have a column.
-        outcome: Whether the outcome has a column.
+        summary: Summary of the table.
+        rows: Rows with the columns of `add_text_columns`.
+        show_models: Whether there is a column of models, for several pairs.
+        show_outcome: Whether there is a column of outcomes.
     """
     pair = Column(title="Model", value="model", help="The model that is compared with the first one.")
     return Table(
@@ -191,7 +191,7 @@ def table(summary: str, rows: pl.DataFrame | Sequence[Row], *, several: bool, ou
 
 
 def _form(kind: type[Number]) -> Any:
-    """Shares in per cent, other numbers with three decimals."""
+    """Choose the format: shares in per cent, other numbers with three decimals."""
 
     def form(row: Row) -> Format:
         return kind(digits=1 if row["metric"] in _IN_PERCENT else 3, scale=scale_of(row))
@@ -204,13 +204,13 @@ def _bounds(row: Row) -> Row:
 
 
 def unit_of(row: Row) -> str:
-    """The unit of a number's difference, for the axis of a chart."""
+    """Return the unit of a number's difference, for the axis of a chart."""
     unit = "percentage points" if row["metric"] in _IN_PERCENT else plain_words(row["metric"])
     return f"{unit} ({row['better']} is better)" if row["better"] else unit
 
 
 def scale_of(row: Row) -> float:
-    """By which a number is multiplied where it is shown."""
+    """Return the factor by which a number is displayed."""
     return 100.0 if row["metric"] in _IN_PERCENT else 1.0
 
 
@@ -226,12 +226,12 @@ _QUESTION = [name for name in IDENTITY if name != "dimensions"]
 
 
 def step_of(pattern: str) -> Callable[[str], int | None]:
-    r"""From a name to its step, by the one group of a regular expression.
+    r"""Compile a pattern to a function from a name to its step, the one group of the expression.
 
     Raises:
         UsageError: The expression cannot be read, or has not one group.
 
-    >>> step_of(r"step(\d+)")("runs/step128"), step_of(r"step(\d+)")("final")
+    >>> compile_step_pattern(r"step(\d+)")("runs/step128"), compile_step_pattern(r"step(\d+)")("final")
     (128, None)
     """
     try:
@@ -257,12 +257,13 @@ def series_frame(
     compared: Mapping[str, Sequence[Compared]],
     least: Mapping[str, float] = MappingProxyType({}),
 ) -> pl.DataFrame:
-    """What the lenses compare, of every checkpoint, with the best control beside it.
+    """Collect the compared metrics of every checkpoint with their best controls.
 
     Args:
         checkpoints: The step of each, with its rows of ``scores.parquet``.
-        compared: What each lens compares.
-        least: The least size of a difference that matters, by metric; of others see `least_size`.
+        metrics: Compared metrics of each lens.
+        minimum_effects: Smallest difference that matters, by metric; the default is in
+            `sonde.stats.verdict.minimum_effect`.
 
     Returns:
         The rows with ``step``; ``control_value``: that of the best control beside the number (null without
@@ -297,7 +298,7 @@ def series_frame(
 
 
 def _asked(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What a control shares with the number that it stands beside, whatever was chosen for either."""
+    """Return the key that a control shares with its number, whatever was selected for either."""
     asked = (
         row[name] for name in ("lens", "task", "language", "split", "side", "metric", "pooling", "matching")
     )
@@ -331,7 +332,7 @@ def _above(
 
 
 def crossings(series: pl.DataFrame) -> pl.DataFrame:
-    """When each number crosses its control for good.
+    """Find the step at which each number crosses its control for good.
 
     Returns:
         One row a number that has a control: its question, its dimensions in words (``about``), ``layer`` and

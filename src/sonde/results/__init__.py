@@ -1,4 +1,4 @@
-"""Statistics: the row schema of scores, metrics, clustered intervals, and what lenses score with.
+"""Scores: the schema of score rows, means by group, and the text and tables that show them.
 
     from sonde.results import Mean, means
 

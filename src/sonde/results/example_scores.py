@@ -40,14 +40,14 @@ def mean_rows(
     fields: Sequence[Fields] = ({},),
     kind: Kind = "proportion",
 ) -> list[Score]:
-    """Means over examples, one score a row.
+    """Compute means over examples, one score a row of values.
 
     Args:
         template: What the scores share.
-        values: For example whether each example was classified right, a row a layer.
+        values: A row a layer, for example whether each example was classified right.
         clusters: Cluster of each example.
-        fields: What sets each row apart.
-        kind: What the values are.
+        fields: Columns of the score of each row.
+        kind: Kind of the values.
     """
     sums = sums_of(np.asarray(values, dtype=np.float64), clusters)
     templates = [dataclasses.replace(template, **own) for own in fields]
@@ -63,14 +63,14 @@ def share_rows(
     dimension: str,
     among: Sequence[str] | None = None,
 ) -> list[Score]:
-    """The share of the examples that have each value, which becomes a dimension.
+    """Compute the share of examples that have each value; the value becomes a dimension.
 
     Args:
         template: What the scores share.
-        values: What each example has.
+        values: The value of each example.
         clusters: Cluster of each example.
         dimension: Name of the dimension.
-        among: The values; None takes those that there are.
+        categories: The values; None takes those that occur.
     """
     asked = sorted(set(values)) if among is None else among
     fields = [{"dimensions": (*template.dimensions, (dimension, value))} for value in asked]
@@ -81,13 +81,13 @@ def share_rows(
 def trained_rows(
     template: Score, values: BySeed, clusters: Clusters, *, less: BySeed | None = None
 ) -> list[Score]:
-    """The mean over seeds and examples of what lies between 0 and 1, or the difference of two such means.
+    """Compute the mean over seeds and examples of numbers in [0, 1], or the difference of two such means.
 
     Args:
-        template: What the score carries besides, for example ``seeds``.
-        values: One row a seed; the row alone of what was not trained by chance.
+        template: Further columns of the score, for example ``seeds``.
+        values: One row a seed; a single row for what was not trained by chance.
         clusters: Cluster of each example.
-        less: What is subtracted, over the same examples; its seeds are independent of the others.
+        baseline: Subtracted, over the same examples; its seeds are independent of the others.
 
     Returns:
         One score, whose interval holds both seeds and clusters.
@@ -116,18 +116,18 @@ def statistic_rows(
     seed: int | None = None,
     clusters: np.ndarray | None = None,
 ) -> list[Score]:
-    """A function of sums over clusters, for example of `sonde.results.group_means.cells`.
+    """Compute a function of sums over clusters, for example of `sonde.results.group_means.cells`.
 
     Args:
-        template: What the score carries besides.
-        statistic: From rows of totals to one number a row.
+        template: Further columns of the score.
+        statistic: Maps rows of totals to one number a row.
         sums: Each cluster's part of the totals.
         weight: Observations in each cluster.
-        kind: What the number is.
-        n: Observations behind it; None counts them by ``weight``.
-        seed: For statistics without derivatives (ranks, absolute values), the seed of draws of clusters; None
+        kind: Kind of the number.
+        n: Number of observations; None sums ``weight``.
+        seed: Seed of the cluster bootstrap, for statistics without derivatives (ranks, absolute values); None
             leaves one cluster out at a time.
-        clusters: Name or number of each cluster; without them the number can be compared with no other's.
+        clusters: Name or number of each cluster; without them the score cannot be compared with another.
 
     Returns:
         One score; none where the statistic is not defined.
@@ -151,7 +151,7 @@ def r2_rows(
     clusters: Clusters,
     fields: Sequence[Fields] = ({},),
 ) -> list[Score]:
-    """Shares of the variance of a number that predictions explain, one score a row of them."""
+    """Compute the share of a number's variance that predictions explain, one score a row of predictions."""
     centred = gold - gold.mean()
     rows: list[Score] = []
     for values, own in zip(predicted, fields, strict=True):
@@ -169,7 +169,7 @@ def r2_difference_rows(
     other: Float[np.ndarray, " example"],
     clusters: Clusters,
 ) -> list[Score]:
-    """Score the share of the variance of a number that predictions explain less that of others, paired."""
+    """Compute how much more variance one set of predictions explains than another, paired by example."""
     centred = gold - gold.mean()
     errors = [(gold - values) ** 2 for values in (predicted, other)]
     kept, totals = added_up(np.column_stack([np.ones(len(gold)), centred, centred**2, *errors]), clusters)
@@ -184,7 +184,7 @@ def spearman_rows(
     clusters: Clusters,
     seed: int,
 ) -> list[Score]:
-    """Spearman's rank correlation; ranks are taken anew in every draw of clusters."""
+    """Compute Spearman's rank correlation; ranks are recomputed in every bootstrap sample."""
     size = len(gold)
     owner = np.unique(clusters, return_inverse=True)[1]
     owners = sparse.csr_array((np.ones(size), (owner, np.arange(size))))

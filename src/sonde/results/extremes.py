@@ -1,4 +1,4 @@
-"""Which of several numbers is the highest or lowest, and which numbers cannot be told from it.
+"""Extremes of several numbers: the highest or lowest, and those that cannot be told from it.
 
 A sentence that names an extreme goes through here. What has the highest value is the highest in truth only if
 all others are surely below it, at a level that holds for all comparisons together: multiple comparisons with
@@ -35,13 +35,13 @@ _LISTED = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extreme:
-    """The numbers among which the highest or lowest is.
+    """Numbers among which the highest or lowest is.
 
     Attributes:
-        rows: Those that cannot be told from the first, the first (by value) before all others.
-        among: How many were compared; those that allow no verdict are not.
-        unjudged: How many allow no verdict.
-        detectable: How far the first would have to be ahead of all others to be told in four of five samples.
+        rows: Scores that cannot be told from the first; the first (by value) leads.
+        among: Number of scores compared; those without a verdict do not count.
+        n_without_verdict: Number of scores that allow no verdict.
+        detectable: Lead over all others that would be found in four of five samples.
     """
 
     rows: tuple[Row, ...]
@@ -51,12 +51,12 @@ class Extreme:
 
     @property
     def is_single(self) -> bool:
-        """Whether one number is the extreme."""
+        """Return whether one number is the extreme."""
         return len(self.rows) == 1
 
     @property
     def is_told(self) -> bool:
-        """Whether any number is surely not the extreme."""
+        """Return whether any number is surely not the extreme."""
         return len(self.rows) < self.among
 
 
@@ -66,11 +66,11 @@ def find_extreme(
     """Find the highest number and those that cannot be told from it.
 
     Args:
-        rows: Scores with ``value, ci_low, ci_high, df`` and what `sonde.stats.verdict` asks for.
-        largest: Whether the highest is sought, else the lowest.
+        rows: Scores with ``value, ci_low, ci_high, df`` and the fields that `sonde.stats.verdict` needs.
+        largest: Whether to find the highest, else the lowest.
         ends: 2 where a sentence names both ends, so that both are right in at least 95 of 100 samples.
-        of_one_whole: Whether the numbers are shares that add up to one, of which one falls where another
-            rises: their distances are added up, as of numbers that may depend on each other in any way.
+        are_shares: Whether the numbers are shares that add up to one, of which one falls where another rises:
+            their distances are added up, as of numbers that may depend on each other in any way.
 
     Returns:
         None where fewer than two numbers allow a verdict.
@@ -103,7 +103,7 @@ def find_extreme(
 def _distances(
     rows: Sequence[Row], comparisons: int
 ) -> tuple[Float[np.ndarray, " row"], Float[np.ndarray, " row"]]:
-    """How far the ends of each interval lie from the value, as wide as so many comparisons ask for."""
+    """Return the distances from each value to the ends of its interval, widened for several comparisons."""
     wider = np.array([bonferroni_factor(row, comparisons) for row in rows])
     low, high = (
         np.array([abs(row[end] - row["value"]) for row in rows]) * wider for end in ("ci_low", "ci_high")
@@ -112,18 +112,18 @@ def _distances(
 
 
 def bonferroni_factor(row: Row, comparisons: int) -> float:
-    """Return by how much an interval is widened so that so many of them hold at once (Bonferroni)."""
+    """Return the factor by which an interval is widened so that several hold at once (Bonferroni)."""
     tail = (1 - LEVEL) / 2
     df = max(degrees_of_freedom(row), 1.0)
     return float(stdtrit(df, 1 - tail / max(comparisons, 1)) / stdtrit(df, 1 - tail))
 
 
 def widen(row: Row, among: int) -> dict[str, Any]:
-    """Return a score with the interval that holds for the one chosen, by its value, of several.
+    """Return a score with the interval that holds for the best of several.
 
     Args:
         row: The score.
-        among: Of how many it was chosen.
+        n_comparisons: Number of scores of which it is the best.
     """
     if among < 2 or row["ci_low"] is None or row["ci_high"] is None:
         return dict(row)
@@ -135,11 +135,11 @@ def widen(row: Row, among: int) -> dict[str, Any]:
 def split_at(
     rows: Iterable[Row], threshold: float
 ) -> tuple[tuple[Row, ...], tuple[Row, ...], tuple[Row, ...]]:
-    """Split numbers into those surely above a threshold, those surely below it, and those of neither side.
+    """Split scores into those surely above a threshold, those surely below it, and the others.
 
     Args:
-        rows: Scores; those that allow no verdict are of neither side.
-        threshold: Of the value. Each interval is widened so that all of them hold at once.
+        rows: Scores; those that allow no verdict are among the others.
+        threshold: Threshold of the value. Each interval is widened so that all of them hold at once.
     """
     held = list(rows)
     above: list[Row] = []
@@ -161,9 +161,9 @@ def split_at(
 
 
 def list_names(names: Sequence[str], shown: int = _LISTED) -> str:
-    """Join names for a sentence; many are counted after the first.
+    """Join names for a sentence; beyond ``maximum`` the rest is counted.
 
-    >>> list_names(["a"]), list_names(["a", "b", "c"]), list_names(["a", "b", "c", "d", "e"])
+    >>> shorten_names(["a"]), shorten_names(["a", "b", "c"]), shorten_names(["a", "b", "c", "d", "e"])
     ('a', 'a, b and c', 'a, b, c and 2 others')
     """
     if len(names) <= shown:
@@ -192,14 +192,14 @@ def list_layers(layers: Iterable[int]) -> str:
 def describe_extreme(
     extreme: Extreme, label: Callable[[Row], str], figures: Callable[[Row], str], *, verb: str, end: str
 ) -> str:
-    """Say what a sentence may say of an extreme, as a clause.
+    """Describe an extreme in a clause.
 
     Args:
         extreme: The extreme.
-        label: Name of a number.
-        figures: The number with its interval and unit.
-        verb: What the extreme does, for example ``"surprises most"``.
-        end: Where the extreme is, for example ``"top"``.
+        label: Returns the name of a score.
+        figures: Formats a score with interval and unit.
+        verb: Verb of the extreme, for example ``"surprises most"``.
+        end: End of the ranking, for example ``"top"``.
 
     Returns:
         ``"X (7.1 [6.8, 7.4] bits) surprises most"``, or ``"X (...), Y (...) and 3 others cannot be told apart
@@ -214,7 +214,7 @@ def describe_extreme(
 
 
 def _lead_told(extreme: Extreme, figures: Callable[[Row], str]) -> str:
-    """Say which lead would have been told, in brackets behind a blank."""
+    """Describe the lead that would have been found, in brackets after a blank."""
     lead = extreme.detectable
     if not math.isfinite(lead):
         return ""
@@ -231,15 +231,15 @@ def describe_ends(
     verbs: tuple[str, str],
     unit: str = "",
 ) -> str:
-    """Say which of several numbers are the highest and the lowest, as a sentence without its full stop.
+    """Describe the highest and the lowest of several scores in a sentence, without its full stop.
 
     Args:
         rows: Scores.
-        label: Name of a number.
-        figures: The number with its interval.
-        noun: What the numbers are of, in the plural.
-        verbs: What the highest does, and the lowest.
-        unit: Of the numbers.
+        label: Returns the name of a score.
+        figures: Formats a score with its interval.
+        noun: Plural noun of the scores.
+        verbs: Verbs of the highest and of the lowest.
+        unit: Unit of the scores.
 
     Returns:
         Empty where fewer than two numbers allow a verdict.
@@ -263,5 +263,5 @@ def describe_ends(
 
 
 def count_compared(extreme: Extreme, noun: str) -> str:
-    """Say how many numbers were compared, for example ``"the 18 constructs that allow a verdict"``."""
+    """Format the number of scores compared, for example ``"the 18 constructs that allow a verdict"``."""
     return f"the {extreme.among:,} {noun}{' that allow a verdict' if extreme.unjudged else ''}"

@@ -1,4 +1,4 @@
-"""What the words of pages and docs mean: the page shows it on hover, and the docs list it."""
+"""Glossary of the terms on pages and in the docs: tooltips on the page, a list in the docs."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from importlib.resources import files
 
 @cache
 def glossary() -> Mapping[str, str]:
-    """Each term with its meaning in one clause, by alphabet."""
+    """Load the meaning of each term, in one clause, in alphabetical order."""
     return tomllib.loads((files("sonde.results") / "glossary.toml").read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
-"""What a lens scores with: means of its observations by group, differences between groups, sums by cell.
+"""Means of observations by group, differences between groups, and sums by cell.
 
-A lens says what is averaged (`Mean`), over which rows and by which columns. Observations are added up by
-group and cluster where they lie, so a lazy table may be larger than memory; the kind of number decides the
+A lens declares the values (`Mean`), the rows and the columns that form groups. Observations are summed by
+group and cluster in place, so a lazy table may be larger than memory; the kind of number decides the
 interval.
 """
 
@@ -27,7 +27,7 @@ Table = pl.DataFrame | pl.LazyFrame
 
 
 By = str | Sequence[str] | Mapping[str, pl.Expr]
-"""Columns that make groups, which become dimensions of the scores; by name where they are not called so."""
+"""Columns that form groups and become dimensions of the scores; a mapping gives expressions by name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,16 +35,16 @@ class Mean:
     """A mean over the rows of a table, or a ratio of two sums; rows without a value do not count.
 
     Attributes:
-        metric: What the scores say it is.
+        metric: Metric of the scores.
         of: The value of each row.
-        kind: What the values are, which decides the interval; ``difference``: each is itself a difference of
-            two numbers between 0 and 1.
-        per: What is divided by, for example bytes; None counts rows.
-        less: A second value of the same rows, whose mean is subtracted; a row needs both.
-        squares: Of differences of 0/1, the squares of what rows differ by; None where a row is one example.
-        draws: Where ``of`` holds the mean over random draws, its value with each of them: how far the draws
-            lie apart is in the interval.
-        factor: By which values and intervals are multiplied (nats to bits).
+        kind: Kind of the values, which decides the interval; ``difference``: each value is itself a
+            difference of two numbers between 0 and 1.
+        per: Denominator, for example bytes; None counts rows.
+        baseline: A second value of the same rows, whose mean is subtracted; a row needs both.
+        squares: Of differences of 0/1, the squared differences of rows; None where a row is one example.
+        draws: Where ``of`` is the mean over random draws, its value in each draw: the variance between draws
+            enters the interval.
+        factor: Multiplies values and intervals (nats to bits).
         fields: Further columns of the scores, for example ``k``.
     """
 
@@ -60,7 +60,7 @@ class Mean:
 
     @property
     def estimated(self) -> Kind:
-        """What the number is: the kind of the values, or of their difference."""
+        """Return the kind of the estimate: that of the values, or of their difference."""
         return self.kind if self.less is None else DIFFERENCE_OF[self.kind]
 
 
@@ -75,19 +75,19 @@ def means(
     minimum: int = 1,
     counted: pl.Expr | None = None,
 ) -> Iterator[Score]:
-    """Each mean in each group, with its interval: mean by mean, the groups in order.
+    """Compute each mean in each group, with its interval: mean by mean, groups in order.
 
     The intraclass correlation of a proportion is pooled over the groups of one call.
 
     Args:
         frame: The observations, or sums of them by group and cluster.
-        wanted: What is averaged.
-        template: What the scores share; a group's dimensions are added to its own.
-        by: What makes groups; a row with null is in none.
-        columns: Columns that make groups as well and fill columns of the scores, for example ``language``.
-        cluster: Column of what is independent.
-        minimum: What a group needs of ``counted``.
-        counted: What is summed over rows; None counts them.
+        mean_specs: The means.
+        template: What the scores share; the dimensions of a group are added to its own.
+        by: Columns that form groups; a row with null is in none.
+        columns: Further columns that form groups; they fill columns of the scores, for example ``language``.
+        cluster: Column of the independent units.
+        minimum: Smallest total of ``size`` that a group needs.
+        size: Summed over rows; None counts them.
     """
     asked = list(wanted)
     held = _added(frame, asked, by, columns, cluster, minimum, counted)
@@ -108,15 +108,15 @@ def mean_differences(
     columns: Sequence[str] = (),
     cluster: str = "cluster",
 ) -> Iterator[Score]:
-    """How much greater each mean is in some rows than in others, which may share clusters.
+    """Compute how much greater each mean is in some rows than in others; both may share clusters.
 
     Args:
         frame: As for `means`.
-        wanted: What is averaged.
+        mean_specs: The means.
         template: What the scores share.
-        between: A column and two values of it; the mean of the rows with the second is subtracted. It becomes
-            the first dimension, as ``first-second``.
-        by: As for `means`; a group may lack one side, and has no score then.
+        contrast: A column and two of its values; the mean of the rows with the second is subtracted. It
+            becomes the first dimension, as ``first-second``.
+        by: As for `means`; a group that lacks one side has no score.
         columns: As for `means`.
         cluster: As for `means`.
     """
@@ -146,13 +146,13 @@ def mean_differences(
 def cells(
     frame: Table, values: Sequence[pl.Expr], by: Sequence[str], *, cluster: str = "cluster"
 ) -> sparse.csr_array:
-    """Sums of values by cluster and cell, for statistics of several sums at once.
+    """Sum values by cluster and cell, for statistics of several sums at once.
 
     Args:
         frame: The observations.
-        values: What is added up.
-        by: Columns that make cells.
-        cluster: Column of what is independent.
+        values: Expressions to sum.
+        cell_columns: Columns that form cells.
+        cluster: Column of the independent units.
 
     Returns:
         ``cluster (value cell)``: a row a cluster, and in it the cells of the first value, then those of the
@@ -175,12 +175,12 @@ def cells(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sums:
-    """Sums of every mean that was asked for.
+    """Sums of all requested means.
 
     Attributes:
-        sums: A row a group (``_group``) and cluster (``_cluster``), in order; of each mean, by its place, the
+        sums: A row a group (``_group``) and cluster (``_cluster``), in order; of each mean, by its index, the
             sums of values ``x``, weights ``w``, subtracted values ``y`` and squares ``s``.
-        groups: The fields and dimensions of each group.
+        groups: Fields and dimensions of each group.
         clusters: Name of each cluster, by its number.
     """
 
@@ -189,14 +189,14 @@ class _Sums:
     clusters: np.ndarray
 
     def of(self, column: str, place: int) -> ClusterSums:
-        """A column of sums over the weights of the mean at a place."""
+        """Return the sums of a column and the weights of the mean at ``index``."""
         group, cluster, x, w = (
             self.sums[name].to_numpy() for name in ("_group", "_cluster", f"{column}{place}", f"w{place}")
         )
         return ClusterSums(group, cluster, x, w, len(self.groups))
 
     def estimates(self, one: Mean, place: int) -> Estimates:
-        """The mean at a place, in every group."""
+        """Estimate the mean at ``index`` in every group."""
         own = self.of("x", place)
         squares = self.of("s", place) if one.estimated == "difference" else None
         total = None if squares is None else squares.total(squares.x)
@@ -205,14 +205,14 @@ class _Sums:
         return over_draws(ratios(own, one.kind, squares=total), one.kind, self.drawn(one, place), own)
 
     def drawn(self, one: Mean, place: int) -> Float[np.ndarray, "draw group"]:
-        """The mean at a place with each of its draws."""
+        """Compute the mean at ``index`` in each of its random draws."""
         held = [self.of(f"d{number}_", place) for number in range(len(one.draws))]
         with np.errstate(divide="ignore", invalid="ignore"):
             found = [sums.total(sums.x) / sums.total(sums.w) for sums in held]
         return np.array(found).reshape(len(found), len(self.groups))
 
     def contributions(self, one: Mean, place: int) -> Iterator[Contributions]:
-        """What each cluster contributes to the mean at a place, in every group."""
+        """Return the contribution of each cluster to the mean at ``index``, group by group."""
         own = self.of("x", place)
         if one.less is not None:
             own = dataclasses.replace(own, x=own.x - self.of("y", place).x)
@@ -226,7 +226,7 @@ class _Sums:
         )
 
     def templates(self, template: Score) -> list[Score]:
-        """What the scores of each group share."""
+        """Build the score template of each group."""
         return [
             dataclasses.replace(template, dimensions=(*template.dimensions, *inner), **fields)
             for fields, inner in self.groups
@@ -286,7 +286,7 @@ def _rows(
 
 
 def _parts(one: Mean, place: int) -> Iterator[pl.Expr]:
-    """What is added up of a mean."""
+    """Yield the expressions whose sums a mean needs."""
     number = one.of.cast(pl.Float64)
     known, apart = one.of.is_not_null(), number
     sums = {"x": number, "w": pl.lit(1.0) if one.per is None else one.per}
@@ -301,7 +301,7 @@ def _parts(one: Mean, place: int) -> Iterator[pl.Expr]:
 
 
 def _collected(sums: pl.LazyFrame, source: Table) -> pl.DataFrame:
-    """What lies in files is read in parts, what is held is added up at once."""
+    """Collect sums: streaming for lazy tables, in memory for the others."""
     return sums.collect(engine="streaming" if isinstance(source, pl.LazyFrame) else "in-memory")
 
 
@@ -316,24 +316,24 @@ MATCHED = "matched"
 def matched_cells(
     sums: pl.DataFrame, sides: tuple[str, str, str], by: Sequence[str], value: str, weight: str
 ) -> pl.DataFrame:
-    """The cells that both sides have.
+    """Return the cells that both sides have.
 
     >>> sums = pl.DataFrame(
     ...     {"stratum": "a", "side": ["old", "new"], "bits": [20.0, 15.0], "bytes": [20.0, 5.0]}
     ... )
-    >>> matched_cells(sums, ("side", "old", "new"), ["stratum"], "bits", "bytes").row(0)
+    >>> match_cells(sums, ("side", "old", "new"), ["stratum"], "bits", "bytes").row(0)
     ('a', 4.0, 4.0, 12.0, 25.0)
 
     Args:
         sums: A row a side and cell.
-        sides: The column that tells the sides apart, and its two values.
-        by: Columns that make cells, the cluster among them.
+        sides: Column that separates the sides, and its two values.
+        cell_columns: Columns that form cells, the cluster among them.
         value: Column of the sums whose ratio to the weights is compared.
         weight: Column of the weights, for example bytes.
 
     Returns:
-        The columns of ``by``, ``w``, the means of the ``first`` and the ``second`` side times ``w``, and in
-        ``held`` the weights of both sides. The sum of ``second`` less that of ``first``, over the sum of
+        The columns ``cell_columns`` and ``w``, the means ``first`` and ``second`` of the sides times ``w``,
+        and in ``held`` the weights of both sides. The sum of ``second`` less that of ``first``, over that of
         ``w``, is the matched difference.
     """
     column, *names = sides
@@ -357,12 +357,12 @@ def matched_cells(
 
 
 def in_matched_cells(sums: pl.DataFrame, side: str, by: Sequence[str], weight: str) -> pl.DataFrame:
-    """The sums with a column ``matched``: their weight where several sides have the cell, else 0.
+    """Add a column ``matched``: the weight of a cell that several sides have, else 0.
 
     Args:
         sums: A row a side and cell.
-        side: The column that tells the sides apart.
-        by: Columns that make cells.
+        side: Column that separates the sides.
+        cell_columns: Columns that form cells.
         weight: Column of the weights.
     """
     sides = pl.col(side).filter(pl.col(weight) > 0).n_unique().over(by)
@@ -379,7 +379,7 @@ _QUANTUM = 2.0**-30
 
 
 def whole(value: pl.Expr) -> pl.Expr:
-    """A real number as whole multiples of 2^-30, so that sums do not depend on the order of rows or threads.
+    """Convert to fixed point (multiples of 2^-30), so that sums are independent of the order of rows.
 
     Nine decimals are finer than what models repeat; 2^63 of these units are 8.6e9.
     """
@@ -387,11 +387,11 @@ def whole(value: pl.Expr) -> pl.Expr:
 
 
 def whole_items(observations: pl.LazyFrame, item: str = "item_id") -> Iterator[pl.DataFrame]:
-    """Batches that never part an item; at least one batch, even if it is empty.
+    """Iterate batches that never split an item; at least one batch, even if it is empty.
 
     Args:
-        observations: A table in which the rows of an item stand together.
-        item: Column that tells items apart.
+        observations: A table in which the rows of an item are adjacent.
+        item: Column of the item ids.
     """
     held = observations.head(0).collect()
     for batch in observations.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
@@ -407,11 +407,11 @@ def whole_items(observations: pl.LazyFrame, item: str = "item_id") -> Iterator[p
 
 @dataclass(slots=True)
 class Accumulator:
-    """Sums by some keys, added up whenever enough of them wait.
+    """Sums by key, merged whenever enough parts are pending.
 
     Attributes:
-        keys: Columns that make groups, the cluster among them.
-        real: Columns that hold `whole` multiples.
+        keys: Columns that form groups, the cluster among them.
+        real: Columns in fixed point, see `to_fixed_point`.
     """
 
     keys: tuple[str, ...]
@@ -420,7 +420,7 @@ class Accumulator:
     _rows: int = 0
 
     def add(self, part: pl.DataFrame) -> None:
-        """Take the sums of one batch."""
+        """Add the sums of one batch."""
         self._waiting.append(part)
         self._rows += part.height
         if self._rows > _PENDING_ROWS and len(self._waiting) > 1:
@@ -429,10 +429,10 @@ class Accumulator:
             self._waiting, self._rows = [total], max(0, total.height - _PENDING_ROWS // 2)
 
     def added(self) -> pl.DataFrame:
-        """All sums in whole numbers, one row a key, as another accumulator of the same keys takes them."""
+        """Merge all sums, in fixed point, one row a key, as another accumulator of these keys takes them."""
         return pl.concat(self._waiting).group_by(self.keys).sum()
 
     def total(self) -> pl.DataFrame:
-        """All sums, one row a key, sorted by key."""
+        """Return all sums as real numbers, one row a key, sorted by key."""
         frame = self.added().sort(self.keys)
         return frame.with_columns(pl.col(name) * _QUANTUM for name in self.real if name in frame.columns)

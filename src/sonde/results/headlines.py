@@ -1,7 +1,7 @@
-"""What a lens found, from its scores alone: which number speaks for it, and the sentence that says so.
+"""Headline results of a lens, from its scores alone: the headline metric and the sentence about it.
 
-For lenses that print nothing of their own, such as one that a user hands in as a file: page, terminal and
-notebook say the same sentence.
+For lenses without a report of their own, such as a user's: page, terminal and notebook print the same
+sentence.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OUTCOMES: Mapping[str, str] = {
     "alike": "no difference that matters",
     "undecided": NO_DIFFERENCE,
 }
-"""What a comparison says of a number, in the words of page and terminal."""
+"""Outcomes of a comparison, in the words of page and terminal."""
 
 
 LOCAL_CUES = "local_cues"
@@ -104,28 +104,29 @@ Row = Mapping[str, Any]
 
 
 Controls = dict[tuple[Any, ...], list[Row]]
-"""Rows of controls by what they answer, see `place_of`."""
+"""Rows of controls by question, see `control_key`."""
 
 
 PLACES = ("side", "layer", "head")
-"""Columns that say where in a model a number is from."""
+"""Columns of the position in a model."""
 
 
 QUALIFIERS = (
     "task", "split", "pooling", "metric", "of_metric", "compared_to", "k", "method", "matching",
     "aggregation", "objective", "weighting", "binning", "unit", "chosen",
 )  # fmt: skip
-"""Columns that say what a number is, beyond whose it is, its place and its dimensions."""
+"""Columns that define a score besides model, language, position and dimensions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a lens found of one model and language.
+    """The headline result of a lens for one model and language.
 
     Attributes:
-        row: The number that speaks for the lens; of several places or values of a dimension the highest.
-        values: The numbers of all places or values of a dimension; ``row`` alone where it is over everything.
-        controls: Rows of controls that answer the same question as ``row``.
+        row: The headline score; of several positions or values of a dimension the highest.
+        values: The scores of all positions or values of a dimension; ``row`` alone where it is over
+            everything.
+        controls: Rows of controls for the same question as ``row``.
     """
 
     row: Row
@@ -134,31 +135,31 @@ class Finding:
 
     @property
     def among(self) -> int:
-        """Of how many numbers ``row`` is the highest."""
+        """Return the number of scores of which ``row`` is the highest."""
         return len(self.values)
 
     @property
     def tied(self) -> int:
-        """How many of them cannot be told from the highest, itself and those without a verdict included."""
+        """Count the scores that cannot be told from the highest, with itself and those without a verdict."""
         extreme = find_extreme(self.values)
         return self.among if extreme is None else len(extreme.rows) + extreme.unjudged
 
     @property
     def judged(self) -> Row:
-        """``row`` with the interval that holds for the highest of several, see `extremes.widen`."""
+        """Return ``row`` with the interval that holds for the highest of several scores (`widen`)."""
         return widen(self.row, self.among)
 
 
 def usable(scores: pl.DataFrame) -> pl.DataFrame:
-    """The rows whose value is a number."""
+    """Select the rows whose value is finite."""
     return scores.filter(pl.col("value").is_not_null() & pl.col("value").is_finite())
 
 
 def findings(scores: pl.DataFrame) -> list[Finding]:
-    """One finding a model and language, in the order of the table.
+    """Find one headline result for each model and language, in the order of the table.
 
-    What speaks for a lens is the metric that has an interval, is over the most (without dimensions, layer and
-    head before one with them) and has a control beside it; of equals the first row.
+    The headline metric has an interval, covers the most data (without dimensions, layer and head before one
+    with them) and has a control; of equals the first row.
 
     Args:
         scores: The rows of one lens in the schema of ``scores.parquet``, those of controls included.
@@ -186,7 +187,7 @@ def findings(scores: pl.DataFrame) -> list[Finding]:
 
 
 def controls_of(rows: Iterable[Row]) -> Controls:
-    """Rows of controls by what they answer."""
+    """Group rows of controls by the question that they answer."""
     found: Controls = {}
     for row in rows:
         if row["control"] not in (None, LOCAL_CUES):
@@ -195,7 +196,7 @@ def controls_of(rows: Iterable[Row]) -> Controls:
 
 
 def answering(controls: Controls, row: Row) -> list[Row]:
-    """The controls that stand beside a row: those of the same layer and head, and those that have none."""
+    """Return the controls of a row: those of the same layer and head, and those that have none."""
     own = controls.get(place_of(row), [])
     if row["layer"] is None and row["head"] is None:
         return own
@@ -203,42 +204,42 @@ def answering(controls: Controls, row: Row) -> list[Row]:
 
 
 def place_of(row: Row) -> tuple[Any, ...]:
-    """What a control shares with the row that it stands beside: all that is asked, of whom and where."""
+    """Return the key that a control shares with the row that it controls."""
     asked = tuple(row[name] for name in QUALIFIERS if name not in ("chosen", "method"))
     values = tuple((one["name"], one["value"]) for one in row["dimensions"])
     return (row["model"], row["language"], *asked, *(row[name] for name in PLACES), values)
 
 
 def dimension_names(row: Row) -> tuple[str, ...]:
-    """What a row is about beyond its metric: its dimensions, and layer and head where it has them."""
+    """Return the names of a row's dimensions, and of layer and head if it has them."""
     return (*(one["name"] for one in row["dimensions"]), *(one for one in PLACES[1:] if row[one] is not None))
 
 
 def dimension_words(row: Row) -> str:
-    """The same with its values, for example ``"depth 3, layer 2"``; values that are long are cut."""
+    """Describe a row's dimensions with their values, for example ``"depth 3, layer 2"``."""
     named = [(one["name"], one["value"]) for one in row["dimensions"]]
     named += [(name, row[name]) for name in PLACES[1:] if row[name] is not None]
     return ", ".join(f"{plain_words(name)} {plain_words(value)}" for name, value in named)
 
 
 def metric_words(row: Row) -> str:
-    """The metric in words, with the number and the metric that it is of."""
+    """Format the metric, with ``k`` and ``of_metric``."""
     of = f" of {plain_words(row['of_metric'])}" if row["of_metric"] else ""
     k = f" (k = {row['k']})" if row["k"] is not None else ""
     return f"{plain_words(row['metric'])}{of}{k}"
 
 
 def control_words(row: Row) -> str:
-    """A row of a control in words, for example ``"random weights 0.10 [0.08, 0.12]"``."""
+    """Format a row of a control, for example ``"random weights 0.10 [0.08, 0.12]"``."""
     return f"{plain_words(row['control'])} {in_figures(row)}"
 
 
 def sentence(finding: Finding, model: str = "") -> str:
-    """A finding as page, terminal and notebook say it.
+    """Describe a headline result in a sentence, the same on page, terminal and notebook.
 
     Args:
-        finding: The finding.
-        model: Name of the model as shown; by default as the user named it.
+        headline: The headline result.
+        model: Name of the model; by default as the user named it.
     """
     row = finding.row
     task = f"{plain_words(row['task'])}, " if row["task"] else ""
@@ -260,14 +261,14 @@ def sentence(finding: Finding, model: str = "") -> str:
 
 
 def _beside(rows: Sequence[Row]) -> str:
-    """Controls, the first few of many."""
+    """Format controls: the first few, and a count of the rest."""
     controls = "".join(f"; control {control_words(row)}" for row in rows[:_CONTROLS])
     more = len(rows) - _CONTROLS
     return f"{controls} and {more} further control{'s' * (more > 1)} in the table" if more > 0 else controls
 
 
 def _values(finding: Finding) -> str:
-    """What can be said of several values: their ends, as far as the intervals tell."""
+    """Describe several values: which are highest and lowest, as far as the intervals tell."""
     said = describe_ends(
         finding.values, dimension_words, in_figures, noun="values", verbs=("is the highest", "is the lowest")
     )
@@ -287,12 +288,12 @@ _CONTROLS = 4
 
 
 def _question(row: Row) -> tuple[Any, ...]:
-    """What a row asks, whatever the values of its dimensions and its layer and head."""
+    """Return the key of a row's question, without the values of its dimensions and its layer and head."""
     return (*(row[name] for name in QUALIFIERS), row["side"], dimension_names(row))
 
 
 def _first(rows: Sequence[Row], beside: Controls) -> Row:
-    """The row that speaks for others; of those that nothing else tells apart, one with controls."""
+    """Select the row that represents others; of equally ranked rows one with controls."""
     ranks = [_rank(row) for row in rows]
     best = min(ranks)
     same = [row for row, rank in zip(rows, ranks, strict=True) if rank == best]
@@ -321,26 +322,26 @@ LIMIT = (
     "a model that has read the older code predicts it better than matched newer code; other causes of drift "
     "over time are not excluded"
 )
-"""What the comparison can say at most, in words."""
+"""The most that the comparison can show, in words."""
 
 
 def memory_seen(change: Mapping[str, Any], beyond: Mapping[str, Any] | None = None) -> str:
-    """Whether code from before a day is remembered, in words.
+    """Return whether code from before a cut-off date is memorised, in words.
 
     It is said to be where newer code costs more by an interval that excludes zero, and by more than it does
     for random weights, where those were asked as well.
 
     >>> row = {"value": 0.1, "ci_low": 0.05, "ci_high": 0.15, "effective_clusters": 12}
-    >>> memory_seen(row)
+    >>> contamination_verdict(row)
     'contamination seen'
-    >>> memory_seen({**row, "ci_low": -0.05})
+    >>> contamination_verdict({**row, "ci_low": -0.05})
     'contamination not seen'
-    >>> memory_seen({**row, "effective_clusters": 4})
+    >>> contamination_verdict({**row, "effective_clusters": 4})
     'too little data: 4 effective clusters, a verdict needs 10'
 
     Args:
         change: The score of the difference, later less earlier.
-        beyond: The same less that of the same model with random weights; None where it was not asked.
+        control_change: The same difference for the model with random weights; None without that control.
     """
     rows = [change] if beyond is None else [change, beyond]
     for row in rows:
@@ -351,10 +352,10 @@ def memory_seen(change: Mapping[str, Any], beyond: Mapping[str, Any] | None = No
 
 
 def describe_memory(change: Mapping[str, Any], beyond: Mapping[str, Any] | None = None) -> str:
-    """Say what `memory_seen` says as a sentence with its meaning, and what would have been found.
+    """Describe `contamination_verdict` in a sentence, with its meaning and the detectable difference.
 
     >>> row = {"value": 0.1, "ci_low": 0.08, "ci_high": 0.12, "effective_clusters": 12}
-    >>> describe_memory({**row, "value": 0.0, "ci_low": -0.02, "ci_high": 0.02})
+    >>> describe_contamination({**row, "value": 0.0, "ci_low": -0.02, "ci_high": 0.02})
     'Contamination not seen: no difference found by which newer code costs more than older code of the same \
 kind (0.03 bits or more would have been found).'
     """

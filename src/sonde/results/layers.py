@@ -1,10 +1,10 @@
-"""Where in a model a task is encoded: the one account that page, terminal, card and tables give of layers.
+"""Layers at which a task is encoded: one account for page, terminal, card and tables.
 
 The layer is the one that validation chose. Tested examples say two things of it: whether it is beyond the
 control that validation chose, and which layers are surely less accurate, both paired by example and clustered
-(`sonde.stats.resampling.trained_difference`). What is said of several layers holds for all of them at once
-(Bonferroni, `sonde.results.extremes.split_at`), so that the set that is left holds the truly best layer in at
-least 95 of 100 samples, and labels without meaning are called encoded in at most 5.
+(`sonde.stats.resampling.difference_by_seed`). What is said of several layers holds for all of them at once
+(Bonferroni, `sonde.results.extremes.split_by_threshold`), so that the remaining set holds the truly best layer
+in at least 95 of 100 samples, and labels without meaning are called encoded in at most 5.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STATUSES: Mapping[Status, str] = {
     "open": "too little data",
     "alone": "no control",
 }
-"""What may be said of a task, in few words."""
+"""Conclusions about a task, in few words."""
 
 THIRDS = ("early", "middle", "late")
 
@@ -46,13 +46,14 @@ _FIRST = ("corpus_hash", "pooling")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerScore:
-    """What the tested examples say of one layer.
+    """Test results of one layer.
 
     Attributes:
         layer: 0 the embeddings.
         accuracy: The score of its accuracy.
-        gain: That over the control, paired; None without one.
-        difference: That from the chosen layers, paired; None for the chosen one, and where it was not scored.
+        gain: Its gain over the control, paired; None without a control.
+        difference: Its difference from the chosen layers, paired; None for the chosen one, and where it was
+            not scored.
     """
 
     layer: int
@@ -63,13 +64,13 @@ class LayerScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerAccount:
-    """What may be said of the layers of one model, task and language.
+    """Layers at which one model encodes a task in a language.
 
     Attributes:
-        accuracy: The score of the layer that validation chose (that each fold chose on its own part).
-        control: The score of the control that validation chose; None without one.
+        accuracy: Score of the layer that validation chose (that each fold chose on its own part).
+        control: Score of the control that validation chose; None without one.
         gain: Their paired difference; None without a control.
-        status: What may be said, a key of `STATUSES`.
+        status: Conclusion, a key of `STATUSES`.
         tied: The chosen layer and those that are not surely less accurate; None where they were not compared.
         beyond: Where the chosen layer is not surely beyond the control, the layers that are.
         layers: Every layer, in order.
@@ -85,24 +86,24 @@ class LayerAccount:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Model, task and language."""
+        """Return model, task and language."""
         return self.accuracy["model"], self.accuracy["task"], self.accuracy["language"]
 
     @property
     def chosen(self) -> int:
-        """The layer that validation chose; with folds the one that most of them did."""
+        """Return the layer that validation chose; with folds the most frequent choice."""
         return self.accuracy["layer"]
 
     @property
     def named(self) -> tuple[int, ...]:
-        """The layers that may be said to hold the task: none where it is not surely encoded."""
+        """Return the layers that may be said to hold the task; empty if it is not surely encoded."""
         if self.status == "elsewhere":
             return self.beyond
         return self.tied or (self.chosen,) if self.status == "encoded" else ()
 
     @property
     def third(self) -> str:
-        """The third of the depth in which all `named` layers lie; empty where no such third is known."""
+        """Return the third of the depth that holds all `named` layers; empty if there is none."""
         if self.tied is None:
             return ""
         # A layer without a number still counts in the depth.
@@ -111,7 +112,7 @@ class LayerAccount:
         return thirds.pop() if len(thirds) == 1 and len(self.layers) >= len(THIRDS) else ""
 
     def describe(self) -> str:
-        """Say it in a clause, the same wherever it is read."""
+        """Describe the conclusion in a clause, the same wherever it is read."""
         status, chosen = STATUSES[self.status], list_layers([self.chosen])
         if self.status in ("open", "alone"):
             return f"{status} to say whether it is encoded"
@@ -150,7 +151,7 @@ def find_third(layer: int, layers: int) -> str:
 
 
 def account_layers(scores: pl.DataFrame) -> list[LayerAccount]:
-    """Give the account of every model, task and language, in the order of the table.
+    """Summarise the layers of every model, task and language, in the order of the table.
 
     Args:
         scores: Rows of ``scores.parquet`` of a lens whose layers validation chooses by accuracy, those of
@@ -207,7 +208,7 @@ def _by_layer(rows: Sequence[Row], metric: str) -> dict[int, Row]:
 
 
 def _surely(differences: Mapping[int, Row], *, above: bool) -> tuple[int, ...]:
-    """Layers whose difference is surely above or below 0, and as large as matters where it is above."""
+    """Select layers whose difference is surely above 0 and large enough to matter, or surely below 0."""
     judged = [row for row in differences.values() if verdict_allowed(row)]
     higher, lower, _ = split_at(judged, 0.0)
     if not above:
@@ -220,7 +221,7 @@ def _least(row: Row) -> float:
 
 
 def _judge(accuracy: Row, gain: Row | None, beyond: Sequence[int]) -> Status:
-    """What the gain of the chosen layer says, then the gains of all others.
+    """Judge the gain of the chosen layer, then the gains of all others.
 
     Validation chose one layer before anything was tested, so that its gain is judged by its own interval. The
     others are looked at only where that one is not beyond, by intervals that hold for all of them.

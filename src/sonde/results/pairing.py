@@ -1,4 +1,4 @@
-"""Which scores of two models answer the same question, and why others cannot be compared."""
+"""Pairing of the scores of two models that answer the same question, and reasons where none does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IDENTITY = (
     "compared_to", "k", "method", "matching", "aggregation", "objective", "weighting", "binning", "unit",
     "mode",
 )  # fmt: skip
-"""Columns that say what a number is; layer and head are apart, since a model chooses its own."""
+"""Columns that define a number, without layer and head, which a model may select."""
 
 
 _PLACE = ("layer", "head")
@@ -34,18 +34,18 @@ _DEFINITION = ("pooling", "objective", "matching", "aggregation", "method", "wei
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Scores that a lens wants compared between models: one metric speaks for each thing that is measured.
+    """Metric that a lens declares comparable between models: one for each thing that it measures.
 
     Attributes:
         metric: The metric.
-        better: Which values are better; empty where neither is.
-        k: Only rows with this ``k``; None for any.
-        method: Only rows that were made so; None for any.
-        without: Dimensions that these rows do not have, for what is looked at otherwise.
-        within: Dimensions that these rows have, for what is over a part of the text that both sides have.
+        direction: Which values are better; empty where neither is.
+        k: Required ``k``; None for any.
+        method: Required method; None for any.
+        without: Dimensions that the rows must not have.
+        within: Dimensions that the rows must have, for a part of the text that both models read.
         tokenizers: ``same`` for numbers of subwords, which mean the same within one tokenizer alone;
-            ``other`` for what stands in their place between tokenizers, ``changed`` between texts of one
-            program in other words; empty for what does not depend on it.
+            ``other`` for their substitute between tokenizers, ``changed`` between texts of one program in
+            other words; empty for what does not depend on it.
     """
 
     metric: str
@@ -57,7 +57,7 @@ class Compared:
     tokenizers: Literal["same", "other", "changed", ""] = ""
 
     def takes(self, score: Score) -> bool:
-        """Whether it is about a score: one of the model itself, not of what it was trained or chosen on."""
+        """Return whether a score is of this metric: of the model itself, and not of training data."""
         return (
             score.metric == self.metric
             and score.control is None
@@ -71,13 +71,13 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Unpaired:
-    """Scores that stand alone, and why.
+    """Scores without a counterpart, and why.
 
     Attributes:
         lens: Public name.
-        reason: What differs, in words.
-        count: How many scores.
-        example: One of them in words.
+        reason: Reason, in words.
+        count: Number of scores.
+        example: Description of one of them.
     """
 
     lens: str
@@ -88,11 +88,11 @@ class Unpaired:
 
 @dataclass(slots=True)
 class Pairs:
-    """Scores of two models that answer the same question.
+    """Pairs of scores of two models that answer the same question.
 
     Attributes:
-        pairs: The score that is held against, the model's, and which values are better.
-        unpaired: How many scores of either side could not be paired, by lens and reason.
+        pairs: Score of the base, score of the model, and which values are better.
+        unpaired: Scores of either side that could not be paired, by lens and reason.
     """
 
     pairs: list[tuple[Score, Score, Direction]] = field(default_factory=list[tuple[Score, Score, Direction]])
@@ -113,11 +113,11 @@ def paired(
     what the model chose.
 
     Args:
-        bases: Scores of the model that is held against, all of one lens, corpus and language.
-        scores: Scores of the other.
-        wanted: Which of them are compared.
-        same_tokens: Whether both models read the items in the same subwords.
-        changed: Whether they read the same programs in other words.
+        bases: Scores of the base model, all of one lens, corpus and language.
+        scores: Scores of the other model.
+        metrics: The metrics to compare.
+        same_tokens: Whether both models read the items with the same subwords.
+        texts_differ: Whether they read the same programs with different transformations.
     """
     read = "changed" if changed else "same" if same_tokens else "other"
     found = Pairs()
@@ -151,7 +151,7 @@ def paired(
 def merge_same_numbers(
     pairs: Sequence[tuple[Score, Score, Direction]],
 ) -> list[tuple[tuple[Score, Score, Direction], tuple[Dimensions, ...]]]:
-    """Merge the pairs that are one number under several names, such as a tag and the role that it always has.
+    """Merge pairs that are one number under several names, such as a tag and the role that it always has.
 
     Names are told by their numbers alone: both sides have the same value, to the last bit, from the same sums
     and sizes in the same clusters. Of whole numbers that is no proof, since counts of other observations
@@ -176,7 +176,7 @@ def _by_name(dimensions: Dimensions) -> tuple[int, Dimensions]:
 
 
 def _content(pair: tuple[Score, Score, Direction]) -> Hashable:
-    """What makes a pair of numbers that pair, without its dimensions; None where nothing tells it."""
+    """Return the key of a pair of numbers without its dimensions; None if it is not unique."""
     held = [side.contributions for side in pair[:2]]
     parts = [one.content for one in held if one is not None]
     if None in parts or len(parts) < len(held):
@@ -187,11 +187,11 @@ def _content(pair: tuple[Score, Score, Direction]) -> Hashable:
 
 
 _Question = tuple[tuple[Any, ...], tuple[Any, ...]]
-"""What a score answers: its columns of `IDENTITY`, and layer and head where these are a part of it."""
+"""Question of a score: its `IDENTITY_COLUMNS`, and layer and head where these are a part of it."""
 
 
 def _by_question(scores: Iterable[Score]) -> dict[_Question, Score]:
-    """Scores by what they answer."""
+    """Index scores by the question that they answer."""
     held: dict[tuple[Any, ...], list[Score]] = {}
     for score in scores:
         held.setdefault(tuple(getattr(score, name) for name in IDENTITY), []).append(score)
@@ -204,7 +204,7 @@ def _by_question(scores: Iterable[Score]) -> dict[_Question, Score]:
 
 
 class _Nearly:
-    """Questions that are answered, by all but one of the columns that define them."""
+    """Index of answered questions that finds those which differ in one column only."""
 
     def __init__(self, answered: Iterable[_Question]) -> None:
         self._held: dict[Hashable, _Question] = {}
@@ -213,7 +213,7 @@ class _Nearly:
                 self._held.setdefault((name, rest), question)
 
     def why_alone(self, question: _Question) -> str:
-        """What alone keeps a question, which is not among these, from one of them."""
+        """Return the one column that keeps a question from being answered, in words."""
         for name, rest in self._but_one(question):
             if (other := self._held.get((name, rest))) is not None:
                 place = IDENTITY.index(name)
@@ -234,7 +234,7 @@ def _shown(value: object) -> str:
 
 
 def _leave(found: Pairs, scores: Sequence[Score], reason: str) -> None:
-    """Count scores that stand alone under their reason."""
+    """Count scores without a counterpart under their reason."""
     for score in scores:
         for at, one in enumerate(found.unpaired):
             if (one.lens, one.reason) == (score.lens, reason):

@@ -1,4 +1,4 @@
-"""Tables that a paper published, figure by figure, each with the scores here that it is held against.
+"""Published tables of papers, figure by figure, each with the scores that it is compared with.
 
 A table is a file of a paper's folder ``published/``, and a run that replicates it carries a copy in
 ``run.json``: its rows and columns say by columns of ``scores.parquet`` which score answers a figure
@@ -22,7 +22,7 @@ Selector = Mapping[str, Any]
 and ``dimensions`` is empty, what is not named of the others may be anything, and ``none`` is empty."""
 
 HOW = ("maximum", "deviation", "gain", "share", "below")
-"""What is made of several scores; `made_of` says how."""
+"""Combinations of several scores, see `combine_scores`."""
 
 _TABLE = {"title", "source", "paper", "unit", "scale", "digits", "causes", "where", "columns", "rows"}
 _NOT_WHERE = {"how", "of", "base", "over", "nowhere", "take", "scale", "digits"}
@@ -31,20 +31,20 @@ _ROW = _NOT_WHERE | {"name", "where", "values"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedFigure:
-    """One number of a paper.
+    """One number of a published table.
 
     Attributes:
         row: Its row in the table.
         column: Its column.
         value: As published.
-        where: Which score answers it.
-        how: What is made of several scores, one of `HOW`; empty where one answers.
-        of: Of several, which.
-        base: What these are held against.
-        over: Further conditions, over each of which the scores are compared.
-        nowhere: Why nothing here answers it; empty where something does.
-        take: Column of the score that answers it.
-        scale: By which that is multiplied to be as published.
+        where: Selector of the score to compare.
+        how: Combination of several scores, one of `COMBINATIONS`; empty for a single score.
+        of: Selectors of the scores to combine.
+        base: Selectors of the scores to compare these with.
+        over: Further conditions; the scores are compared under each.
+        nowhere: Reason why no score corresponds; empty where one does.
+        take: Column of the score to compare.
+        scale: Factor from that column to the published unit.
         digits: Decimals as published.
     """
 
@@ -63,7 +63,7 @@ class PublishedFigure:
 
     @property
     def asked(self) -> Sequence[Selector]:
-        """Every score that is looked for."""
+        """Return the selectors of all scores that the figure needs."""
         if self.nowhere:
             return ()
         if not self.how:
@@ -78,11 +78,11 @@ class PublishedTable:
 
     Attributes:
         name: Paper and table, as ``inspect/table2``.
-        title: What it holds, in words.
-        source: Where it stands in the paper.
-        paper: What the paper is called.
-        unit: Of its figures.
-        causes: Why figures here may differ, a sentence each.
+        title: Title, in words.
+        source: Location in the paper.
+        paper: Name of the paper.
+        unit: Unit of the figures.
+        causes: Reasons why figures may differ, a sentence each.
         figures: Its figures, row by row.
     """
 
@@ -96,13 +96,13 @@ class PublishedTable:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models that it is about, in its order."""
+        """Return the models of the table, in its order."""
         named = (one.get("model") for figure in self.figures for one in figure.asked)
         return tuple(dict.fromkeys(str(one) for one in named if one))
 
 
 def published_table(name: str, data: Mapping[str, Any]) -> PublishedTable:
-    """A table from plain data, as a file of a paper or a ``run.json`` holds it.
+    """Parse a table from plain data, as in a paper's file or in ``run.json``.
 
     Raises:
         InputError: Something is missing or unknown in it.
@@ -159,13 +159,13 @@ def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merged(first: Selector, second: Selector) -> Selector:
-    """Both conditions; of a column that both name the second's, of dimensions those of both."""
+    """Merge two selectors: the second wins for a column in both; dimensions are united."""
     dimensions = {**first.get("dimensions", {}), **second.get("dimensions", {})}
     return {**first, **second, **({"dimensions": dimensions} if dimensions else {})}
 
 
 def base_name(model: str) -> str:
-    """A model's name without revision, adapter and quantisation.
+    """Return a model's name without revision, adapter and quantisation.
 
     >>> base_name("microsoft/codebert-base@3b0952f?quantise=8bit")
     'microsoft/codebert-base'
@@ -174,7 +174,7 @@ def base_name(model: str) -> str:
 
 
 def answers(row: Mapping[str, Any], selector: Selector) -> bool:
-    """Whether a score meets a condition; models are compared by `base_name`."""
+    """Return whether a score matches a selector; models are compared by `base_name`."""
     held = {one["name"]: one["value"] for one in row["dimensions"]}
     if held != selector.get("dimensions", {}) or row["control"] != selector.get("control"):
         return False
@@ -186,12 +186,12 @@ def answers(row: Mapping[str, Any], selector: Selector) -> bool:
 
 
 def _is(held: Any, wanted: Any) -> bool:
-    """Whether a column holds a value; TOML has no null, for which ``none`` stands."""
+    """Return whether a value equals a target; TOML has no null, for which ``none`` stands."""
     return held is None if wanted == "none" else held == wanted
 
 
 def made_of(figure: PublishedFigure, value_of: Callable[[Selector], float]) -> float:
-    """What several scores give.
+    """Combine several scores into the number of a figure.
 
     ``maximum``: the greatest of them. ``deviation``: their standard deviation. ``gain``: how far the
     greatest is ahead of the greatest of the base. ``share``: which share it takes of what the base leaves of
@@ -199,7 +199,7 @@ def made_of(figure: PublishedFigure, value_of: Callable[[Selector], float]) -> f
 
     Args:
         figure: A figure with ``how``.
-        value_of: The score that meets a condition; NaN where there is none.
+        find_value: Returns the score that matches a selector; NaN if there is none.
     """
     if figure.how == "below":
         sides = [

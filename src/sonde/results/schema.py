@@ -1,4 +1,4 @@
-"""Columns of a table with their types and meanings, declared once: the schema and the docs come from them."""
+"""Columns of tables with their types and meanings, declared once for schema and docs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Columns = Mapping[str, tuple[ColumnType, str]]
 
 
 def scan_files(paths: Path | list[Path]) -> pl.LazyFrame:
-    """Parquet files below one another, lazily; nothing in their names is a pattern or a column.
+    """Scan several Parquet files lazily as one table; names are taken literally.
 
     Unasked, polars reads ``*``, ``?`` and brackets in a path as a pattern.
     """
@@ -23,9 +23,9 @@ def scan_files(paths: Path | list[Path]) -> pl.LazyFrame:
 
 
 def schema_of(columns: Columns) -> dict[str, ColumnType]:
-    """The schema that polars takes.
+    """Return the polars schema of columns.
 
-    >>> schema_of({"nats": (pl.Float32, "surprisal")})
+    >>> to_schema({"nats": (pl.Float32, "surprisal")})
     {'nats': Float32}
     """
     return {name: kind for name, (kind, _) in columns.items()}
@@ -51,11 +51,11 @@ _COLUMN = pl.col("dimensions")
 
 
 def dimension(name: str) -> pl.Expr:
-    """The value of a dimension in a table of scores; null in rows without it.
+    """Return an expression for the value of a dimension; null in rows without it.
 
     >>> rows = [[{"name": "tag", "value": "a;b"}]]
     >>> table = pl.DataFrame({"dimensions": rows}, {"dimensions": DIMENSIONS})
-    >>> table.select(tag=dimension("tag"), kind=dimension("kind")).row(0)
+    >>> table.select(tag=dimension_value("tag"), kind=dimension_value("kind")).row(0)
     ('a;b', None)
     """
     element = pl.element().struct
@@ -64,18 +64,18 @@ def dimension(name: str) -> pl.Expr:
 
 
 def dimensions_named(*names: str) -> pl.Expr:
-    """Whether the dimensions of a row are exactly those, whatever their values; without names: none."""
+    """Return whether a row has exactly these dimensions, whatever their values; without names: none."""
     held = _COLUMN.list.eval(pl.element().struct.field("name"))
     same = [held.list.contains(name) for name in names]
     return pl.all_horizontal(held.list.len() == len(names), *same)
 
 
 def dimensions_are(values: Mapping[str, str]) -> pl.Expr:
-    """Whether the dimensions of a row are exactly those, with these values.
+    """Return whether a row has exactly these dimensions with these values.
 
     >>> rows = [[{"name": "tag", "value": "a"}], []]
     >>> table = pl.DataFrame({"dimensions": rows}, {"dimensions": DIMENSIONS})
-    >>> table.select(some=dimensions_are({"tag": "a"}), none=dimensions_are({})).rows()
+    >>> table.select(some=has_dimensions({"tag": "a"}), none=has_dimensions({})).rows()
     [(True, False), (False, True)]
     """
     same = [dimension(name).eq_missing(value) for name, value in values.items()]
@@ -83,12 +83,12 @@ def dimensions_are(values: Mapping[str, str]) -> pl.Expr:
 
 
 def in_words(dimensions: pl.Expr = _COLUMN, *, between: str = " ", without: Sequence[str] = ()) -> pl.Expr:
-    """The dimensions of a row for a reader, for example ``"epochs 2, fraction 0.33"``; empty without any.
+    """Format the dimensions of a row as text, for example ``"epochs 2, fraction 0.33"``; empty without any.
 
     Args:
         dimensions: The column, or a part of its lists.
-        between: What stands between a name and its value.
-        without: Names of dimensions that are left out.
+        separator: Text between a name and its value.
+        exclude: Names of dimensions to omit.
     """
     element = pl.element().struct
     written = pl.concat_str(element.field("name"), element.field("value"), separator=between)
@@ -97,9 +97,9 @@ def in_words(dimensions: pl.Expr = _COLUMN, *, between: str = " ", without: Sequ
 
 
 def named(dimensions: Dimensions) -> str:
-    """Return the dimensions of one number as `in_words` has them.
+    """Format the dimensions of one score like `dimensions_text`.
 
-    >>> named((("shared", "tokens"), ("role", "function")))
+    >>> format_dimensions((("shared", "tokens"), ("role", "function")))
     'shared tokens, role function'
     """
     return ", ".join(f"{name} {value}" for name, value in dimensions)

@@ -1,4 +1,4 @@
-"""The row schema of ``scores.parquet``: one row a number, with everything that qualifies it."""
+"""Score rows and the schema of ``scores.parquet``: one row a number, with everything that qualifies it."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ SCORES_SCHEMA = schema_of(SCORES_COLUMNS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """One number of a run; fields as the columns of `SCORES_COLUMNS`, which says what they hold.
+    """One score of a run; its fields are the columns of `SCORES_COLUMNS`.
 
     Attributes:
-        contributions: What each cluster contributes to it, for paired comparisons; in no table. None where
-            the number has no such parts.
+        contributions: Contribution of each cluster, for paired comparisons; in no table. None where the score
+            has no such parts.
     """
 
     model: str
@@ -160,11 +160,11 @@ class Score:
     contributions: Contributions | None = field(default=None, repr=False, compare=False)
 
     def within(self, *dimensions: tuple[str, str]) -> Score:
-        """The same score with further dimensions, inside those that it has."""
+        """Return the score with further dimensions, inside those that it has."""
         return dataclasses.replace(self, dimensions=(*self.dimensions, *dimensions))
 
     def over(self, clusters: Sequence[str]) -> Score:
-        """The same score with the clusters that contribute to it by name, where they were numbers."""
+        """Return the score with its contributing clusters by name instead of number."""
         if self.contributions is None:
             return self
         return dataclasses.replace(self, contributions=self.contributions.named(clusters))
@@ -175,14 +175,14 @@ LEFT_OUT = "left_out"
 
 
 def left_out(template: Score, reason: str) -> Score:
-    """A row that says why there is no other."""
+    """Build the row that says why something was not scored."""
     return dataclasses.replace(
         template, metric=LEFT_OUT, dimensions=((REASON, reason),), value=0.0, n=0, n_clusters=0
     )
 
 
 def scores_frame(scores: Iterable[Score]) -> pl.DataFrame:
-    """Scores as a table in the schema of ``scores.parquet``."""
+    """Convert scores to a table in the schema of ``scores.parquet``."""
     listed = list(scores)
     plain = [name for name in SCORES_SCHEMA if name != "dimensions"]
     table = pl.DataFrame(
@@ -241,15 +241,15 @@ def rows_of(
     fields: Mapping[str, Any] = MappingProxyType({}),
     contributions: Iterable[Contributions] | None = None,
 ) -> Iterator[Score]:
-    """One row an estimate; those without a value are left out, and what is not known is null.
+    """Convert estimates to scores; estimates without a value are omitted, unknown fields are null.
 
     Args:
-        found: The estimates, one a template.
-        templates: What each row carries besides.
-        counts: Observations behind each.
-        factor: By which values and intervals are multiplied (nats to bits).
-        fields: Columns that all rows share beside their templates.
-        contributions: What each cluster contributes to each, before ``factor``; None where that is not known.
+        estimates: The estimates, one a template.
+        templates: Further columns of each score.
+        counts: Number of observations of each.
+        factor: Multiplies values and intervals (nats to bits).
+        fields: Columns that all scores share.
+        contributions: Contributions of the clusters to each estimate, before ``factor``; None if unknown.
     """
     parts = [None] * len(templates) if contributions is None else contributions
     for place, (template, n, part) in enumerate(zip(templates, counts, parts, strict=True)):

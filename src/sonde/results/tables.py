@@ -1,4 +1,4 @@
-r"""One declarative table: its columns say what is shown; page, CSV, LaTeX and terminal show the same.
+r"""Declarative tables: columns define what is shown; page, CSV, LaTeX and terminal render the same table.
 
 A plot or a command gives records and columns; nobody writes a cell by hand.
 
@@ -47,13 +47,13 @@ _VISIBLE = str.maketrans({"\n": "\u21b5", "\r": "\u240d", "\t": "\u2192"})
 
 
 def itself(row: Row) -> Row:
-    """The whole row, for formats that take the value of a score with its interval or clusters."""
+    """Return the row itself, for formats that take a score with its interval or clusters."""
     return row
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a column makes of a row: text, the number it is sorted by (None: by text), values for programs."""
+    """A formatted value: text, sort key (None: by text), and values for programs."""
 
     text: str
     order: float | None
@@ -68,7 +68,7 @@ class Column:
         title: Its heading.
         value: Key of the value in a row, or a function of the row; by default the row itself, whose
             ``value``, interval or clusters the format takes. None is a missing value.
-        format: How a value is written, or a function of the row that says it; its kind is the same for all
+        format: Format of the values, or a function of the row that returns it; its type is the same for all
             rows, its decimals and scale need not be.
         help: One line in plain words, shown on hover by the page alone.
         order: Key or function for the number by which rows are sorted, where the format has none.
@@ -81,7 +81,7 @@ class Column:
     order: str | Callable[[Row], float | None] | None = None
 
     def cell(self, row: Row) -> Cell:
-        """The cell of a row."""
+        """Format the cell of a row."""
         form = self.format if isinstance(self.format, Format) else self.format(row)
         held = _of(row, self.value)
         order = None if self.order is None else _of(row, self.order)
@@ -97,9 +97,9 @@ class Table:
     """A table.
 
     Attributes:
-        summary: What it holds, shown before it is opened.
-        columns: What is shown of each row.
-        rows: Records in the order first shown.
+        summary: Description, shown before the table is opened.
+        columns: The columns.
+        rows: Records in their first order.
     """
 
     summary: str
@@ -108,24 +108,24 @@ class Table:
 
     @property
     def titles(self) -> list[str]:
-        """Headings."""
+        """Return the headings."""
         return [legible(column.title) for column in self.columns]
 
     @property
     def right(self) -> list[bool]:
-        """Which columns are right-aligned: those of numbers."""
+        """Return which columns are right-aligned: those of numbers."""
         return [form.right for form in self._formats()]
 
     def cells(self) -> list[list[Cell]]:
-        """Every cell, row by row."""
+        """Return every cell, row by row."""
         return [[column.cell(row) for column in self.columns] for row in self.records()]
 
     def texts(self) -> list[list[str]]:
-        """Every text, row by row."""
+        """Return every text, row by row."""
         return [[cell.text for cell in row] for row in self.cells()]
 
     def frame(self) -> pl.DataFrame:
-        """The table for programs: numbers as numbers in the scale shown, an interval as two columns."""
+        """Convert to a table for programs: numbers in the scale shown, an interval as two columns."""
         cells = self.cells()
         series: dict[str, pl.Series] = {}
         for place, (title, form) in enumerate(zip(self.titles, self._formats(), strict=True)):
@@ -136,10 +136,10 @@ class Table:
         return pl.DataFrame(list(series.values()))
 
     def lines(self, *, headed: bool = True, indent: int = 0) -> list[str]:
-        """The table as aligned lines for a terminal; line breaks in a cell are shown, never obeyed.
+        """Format as aligned lines for a terminal; line breaks in a cell are shown, never obeyed.
 
         Args:
-            headed: Whether the headings are the first line.
+            header: Whether the headings are the first line.
             indent: Blanks before each line.
         """
         rows = [*([self.titles] if headed else []), *self.texts()]
@@ -155,7 +155,7 @@ class Table:
         ]
 
     def records(self) -> Sequence[Row]:
-        """The rows, each as a mapping."""
+        """Return the rows as mappings."""
         return self.rows.to_dicts() if isinstance(self.rows, pl.DataFrame) else self.rows
 
     def _formats(self) -> list[Format]:
@@ -174,7 +174,7 @@ def _of(row: Row, value: str | Callable[[Row], Any]) -> Any:
 
 
 def _untaken(name: str, taken: dict[str, pl.Series]) -> str:
-    """A name that no column has yet: headings may be the same, columns of a frame may not."""
+    """Return a name that no column has yet: headings may repeat, columns of a frame may not."""
     made, at = name, 1
     while made in taken:
         at += 1
@@ -211,15 +211,15 @@ def estimate(
     interval: str = "95 % interval",
     help: str = "",
 ) -> tuple[Column, Column]:
-    """A score's value and its interval as two columns.
+    """Build two columns: the value of a score and its interval.
 
     Args:
         title: Heading of the value, with its unit.
-        digits: Decimals, or what says them of a row.
-        scale: By which both are multiplied, or what says it of a row.
-        key: Where a row holds the score; by default the row is the score.
+        digits: Decimals, or a function of the row that returns them.
+        scale: Factor of both, or a function of the row that returns it.
+        key: Key of the score in a row; by default the row is the score.
         interval: Heading of the interval.
-        help: What the value is, in plain words.
+        help: Description of the value, in plain words.
     """
 
     def form(kind: type[Number]) -> Format | Callable[[Row], Format]:
@@ -250,30 +250,30 @@ def scored(
     clusters: str = "Clusters",
     help: str = "",
 ) -> tuple[Column, ...]:
-    """What stands behind every score, the same for all lenses: value, interval, n and clusters.
+    """Build the standard columns of a score: value, interval, n and clusters.
 
     Args:
         title: Heading of the value, with its unit.
-        digits: Decimals, or what says them of a row.
-        scale: By which value and interval are multiplied, or what says it of a row.
-        n: Heading of the number of observations, where these have a name.
-        clusters: Heading of the clusters, where these have a name.
-        help: What the value is, in plain words.
+        digits: Decimals, or a function of the row that returns them.
+        scale: Factor of value and interval, or a function of the row that returns it.
+        n: Heading of the number of observations.
+        clusters: Heading of the clusters.
+        help: Description of the value, in plain words.
     """
     return (*estimate(title, digits, scale, help=help), *sized(n, clusters))
 
 
 def sized(n: str = "n", clusters: str = "Clusters") -> tuple[Column, Column]:
-    """How many observations and clusters a score is taken over, under headings of their own."""
+    """Build the columns of observations and clusters, with other headings."""
     return dataclasses.replace(N, title=n), dataclasses.replace(CLUSTERS, title=clusters)
 
 
 def rests_on(clusters: str, several: str = "") -> Column:
-    """What a score rests on as the terminal says it: ``n=120, 8 clusters (too little data: ...)``.
+    """Build the terminal's column of the sample size: ``n=120, 8 clusters (too little data: ...)``.
 
     Args:
-        clusters: What a cluster is.
-        several: What several are; by default with an s.
+        clusters: Noun for a cluster.
+        plural_noun: Its plural; by default with an s.
     """
     return Column(
         title="Rests on",

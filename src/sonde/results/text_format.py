@@ -1,4 +1,4 @@
-"""How a table's values are written: the text that people read, and the numbers that programs read."""
+"""Text of numbers and scores for people, and their values for programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 
 
 Plain = str | float | int | bool | None
-"""What a cell of a CSV file holds."""
+"""Value of a cell of a CSV file."""
 
 
 Type = pl.DataType | type[pl.DataType]
@@ -34,14 +34,14 @@ _KEPT = "\t\n\r"
 
 
 def counted(how_many: float, noun: str, several: str = "") -> str:
-    """Write how many of something there are.
+    """Format a count with its noun.
 
     Args:
-        how_many: The number.
-        noun: Of what, of one.
-        several: Of several; by default with an s.
+        quantity: The count.
+        noun: Singular noun.
+        plural_noun: Plural noun; by default with an s.
 
-    >>> counted(1, "pair"), counted(1200, "pair"), counted(0, "miss", "misses")
+    >>> plural(1, "pair"), plural(1200, "pair"), plural(0, "miss", "misses")
     ('1 pair', '1,200 pairs', '0 misses')
     """
     shown = number(how_many, 0)
@@ -49,7 +49,7 @@ def counted(how_many: float, noun: str, several: str = "") -> str:
 
 
 class _Pictures(dict[int, str]):
-    """For `str.translate`: visible signs for control characters, surrogates and unassigned code points."""
+    """Table for `str.translate`: visible signs for control characters and other unprintable code points."""
 
     def __missing__(self, code: int) -> str:
         sign = chr(code)
@@ -64,7 +64,7 @@ _PICTURES = _Pictures()
 
 
 def legible(text: str) -> str:
-    r"""Text with one visible sign for each that cannot be shown; line breaks and tabulators stay.
+    r"""Replace each character that cannot be shown by one visible sign; line breaks and tabulators stay.
 
     >>> ascii(legible("a\x1b[0m\x00\n\ud800"))
     "'a\\u241b[0m\\u2400\\n\\ufffd'"
@@ -82,7 +82,7 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """A number with fixed decimals and separated thousands; a dash where there is none.
+    """Format a number with fixed decimals and separated thousands; a dash where there is none.
 
     >>> number(1234.5, 1), number(-0.25), number(-0.001), number(None), number(float("nan"))
     ('1,234.5', '−0.25', '0.00', '–', '–')
@@ -93,7 +93,7 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def count(value: float | None) -> str:
-    """A whole number with separators."""
+    """Format a whole number with separated thousands."""
     return number(value, 0)
 
 
@@ -102,20 +102,20 @@ _MORE_DIGITS = 4
 
 
 def digits_shown(row: Row, scale: float = 1.0, digits: int = 2) -> int:
-    """Return the decimals with which a number and its interval are told from 0 and from each other.
+    """Return the decimals that tell a number and its interval from 0 and from each other.
 
     Args:
         row: ``value, ci_low, ci_high`` of a score.
-        scale: By which all three are multiplied.
+        scale: Factor of all three.
         digits: Decimals that are enough for most numbers.
 
     Returns:
         ``digits``, or up to three more where both ends would be printed alike, or a number whose interval
         excludes 0 as 0; ``digits`` too where three more do not help.
 
-    >>> digits_shown({"value": 0.0004, "ci_low": 0.0001, "ci_high": 0.0007})
+    >>> choose_digits({"value": 0.0004, "ci_low": 0.0001, "ci_high": 0.0007})
     4
-    >>> digits_shown({"value": 0.0004, "ci_low": -0.1, "ci_high": 0.1})
+    >>> choose_digits({"value": 0.0004, "ci_low": -0.1, "ci_high": 0.1})
     2
     """
     low, high = _bounds(row)
@@ -132,9 +132,9 @@ def digits_shown(row: Row, scale: float = 1.0, digits: int = 2) -> int:
 
 
 def rounded_ends(row: Row, scale: float = 1.0, digits: int = 2) -> tuple[float, float] | None:
-    """Return the scaled ends of an interval, apart from each other in print; None where there is no interval.
+    """Return the scaled ends of an interval, different from each other in print; None without an interval.
 
-    Ends that `digits_shown` does not tell apart are rounded outwards. Equal ends are those of a number that
+    Ends that `choose_digits` does not tell apart are rounded outwards. Equal ends are those of a number that
     does not vary, which has no interval.
     """
     low, high = _bounds(row)
@@ -148,7 +148,7 @@ def rounded_ends(row: Row, scale: float = 1.0, digits: int = 2) -> tuple[float, 
 
 
 def interval(row: Row, scale: float = 1.0, digits: int = 2) -> str:
-    """The 95 % interval of a score row, never printed as one of no width; a dash where there is none.
+    """Format the 95 % interval of a score row, never with zero width; a dash where there is none.
 
     >>> interval({"value": 0.0004, "ci_low": 0.0001, "ci_high": 0.0007})
     '[0.0001, 0.0007]'
@@ -161,11 +161,11 @@ def interval(row: Row, scale: float = 1.0, digits: int = 2) -> str:
 
 
 NO_VARIATION = "no variation"
-"""What stands in the place of an interval where a number is the same in every cluster."""
+"""Printed instead of an interval if a number is the same in every cluster."""
 
 
 def with_interval(row: Row, scale: float = 1.0, digits: int = 2) -> str:
-    """Value and interval, for example ``1.43 [1.39, 1.47]``.
+    """Format value and interval, for example ``1.43 [1.39, 1.47]``.
 
     >>> with_interval({"value": 0.0, "ci_low": 0.0, "ci_high": 0.0})
     '0.00 (no variation)'
@@ -177,7 +177,7 @@ def with_interval(row: Row, scale: float = 1.0, digits: int = 2) -> str:
 
 
 def _bounds(row: Row) -> tuple[float, float] | tuple[None, None]:
-    """Both ends of a row's interval, or neither: half an interval is none."""
+    """Return both ends of a row's interval, or neither: half an interval is none."""
     low, high = row.get("ci_low"), row.get("ci_high")
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return None, None
@@ -185,17 +185,17 @@ def _bounds(row: Row) -> tuple[float, float] | tuple[None, None]:
 
 
 def _value(held: Any) -> float | None:
-    """The number of a score row, or the number itself; None where it is none."""
+    """Return the number of a score row, or the number itself; None where it is none."""
     value = held["value"] if isinstance(held, Mapping) else held
     return value if value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """Plain text; the base of the formats of numbers.
+    """Plain text; the base class of formats.
 
     Attributes:
-        missing: What stands where there is no value.
+        missing: Text for a missing value.
         right: Whether the column is right-aligned, and sorted from the largest when it is first clicked.
     """
 
@@ -203,19 +203,19 @@ class Format:
     right: bool = False
 
     parts: ClassVar[Mapping[str, Type]] = {"": pl.String}
-    """What stands behind the title of each column that this is in a CSV file, and the type of its values."""
+    """Columns of a CSV file: suffix of the title, and type of the values."""
 
     def text(self, held: Any) -> str:
-        """A value that is not missing, as people read it."""
+        """Format a value that is not missing, for people."""
         return str(held)
 
     def order(self, held: Any) -> float | None:
-        """The number by which rows are sorted; None where they are sorted by text."""
+        """Return the number by which rows are sorted; None where they are sorted by text."""
         del held
         return None
 
     def plain(self, held: Any) -> tuple[Plain, ...]:
-        """One value for each of `parts`."""
+        """Return one value for each of `parts`."""
         return (legible(str(held)),)
 
 
@@ -225,7 +225,7 @@ class Number(Format):
 
     Attributes:
         digits: Decimals.
-        scale: By which the number is multiplied, for example 100 where a share is shown in per cent.
+        scale: Factor, for example 100 for a share in per cent.
     """
 
     digits: int = 2
@@ -235,16 +235,16 @@ class Number(Format):
     parts: ClassVar[Mapping[str, Type]] = {"": pl.Float64}
 
     def text(self, held: Any) -> str:
-        """The scaled number with its decimals."""
+        """Format the scaled number with its decimals."""
         value = _value(held)
         return self.missing if value is None else number(value * self.scale, self.digits)
 
     def order(self, held: Any) -> float | None:
-        """The number itself."""
+        """Return the number itself."""
         return _value(held)
 
     def plain(self, held: Any) -> tuple[Plain, ...]:
-        """The scaled number, not rounded to the decimals shown."""
+        """Return the scaled number, not rounded to the decimals shown."""
         return (self._scaled(_value(held)),)
 
     def _scaled(self, value: float | None) -> float | None:
@@ -261,7 +261,7 @@ class Count(Number):
     parts: ClassVar[Mapping[str, Type]] = {"": pl.Int64}
 
     def plain(self, held: Any) -> tuple[Plain, ...]:
-        """The number as an integer."""
+        """Return the number as an integer."""
         value = _value(held)
         return (None if value is None else round(value),)
 
@@ -271,19 +271,19 @@ class General(Number):
     """A number of any size, such as a learning rate, with as many digits as it needs."""
 
     def text(self, held: Any) -> str:
-        """The shortest of decimals and powers of ten."""
+        """Format with decimals or a power of ten, whichever is shorter."""
         value = _value(held)
         return self.missing if value is None else f"{value:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PValue(Number):
-    """A p-value; one too small for its decimals is said to be below the least that they show."""
+    """A p-value; one too small for its decimals is printed as below the smallest that they show."""
 
     digits: int = 4
 
     def text(self, held: Any) -> str:
-        """For example ``0.0312``, or ``< 0.0001``."""
+        """Format, for example, ``0.0312`` or ``< 0.0001``."""
         value, least = _value(held), 10.0**-self.digits
         if value is None:
             return self.missing
@@ -297,31 +297,31 @@ class Interval(Number):
     parts: ClassVar[Mapping[str, Type]] = {" low": pl.Float64, " high": pl.Float64}
 
     def text(self, held: Any) -> str:
-        """Both ends in brackets."""
+        """Format both ends in brackets."""
         bounds = interval(held, self.scale, self.digits)
         return self.missing if bounds == DASH else bounds
 
     def order(self, held: Any) -> float | None:
-        """Its lower end."""
+        """Return the lower end."""
         return _bounds(held)[0]
 
     def plain(self, held: Any) -> tuple[Plain, ...]:
-        """Both ends, scaled."""
+        """Return both ends, scaled."""
         return tuple(self._scaled(end) for end in _bounds(held))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithInterval(Number):
-    """A score row's value with its 95 % interval behind it; three columns of a CSV file."""
+    """A score row's value followed by its 95 % interval; three columns of a CSV file."""
 
     parts: ClassVar[Mapping[str, Type]] = {"": pl.Float64, " low": pl.Float64, " high": pl.Float64}
 
     def text(self, held: Any) -> str:
-        """For example ``1.43 [1.39, 1.47]``."""
+        """Format, for example, ``1.43 [1.39, 1.47]``."""
         return self.missing if _value(held) is None else with_interval(held, self.scale, self.digits)
 
     def plain(self, held: Any) -> tuple[Plain, ...]:
-        """Value and both ends, scaled."""
+        """Return value and both ends, scaled."""
         return tuple(self._scaled(one) for one in (_value(held), *_bounds(held)))
 
 
@@ -330,7 +330,7 @@ class WithHalf(WithInterval):
     """A score row's value with half the width of its interval, where whole intervals do not fit."""
 
     def text(self, held: Any) -> str:
-        """For example ``41.3 ±2.1``."""
+        """Format, for example, ``41.3 ±2.1``."""
         value, (low, high) = _value(held), _bounds(held)
         if value is None:
             return self.missing
@@ -343,24 +343,24 @@ class WithHalf(WithInterval):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clusters(Format):
-    """A score row's clusters, how many of equal size they are worth, and whether that allows no verdict."""
+    """A score row's clusters, its effective clusters, and whether these are too few for a verdict."""
 
     right: bool = True
 
     parts: ClassVar[Mapping[str, Type]] = {"": pl.Int64, " effective": pl.Float64, " verdict": pl.Boolean}
 
     def text(self, held: Any) -> str:
-        """For example ``12 (worth 8.3), no verdict``."""
+        """Format, for example, ``12 (worth 8.3), no verdict``."""
         effective = held.get("effective_clusters")
         worth = "" if effective is None else f" (worth {number(effective, 1)})"
         return f"{count(held['n_clusters'])}{worth}{'' if verdict_allowed(held) else ', no verdict'}"
 
     def order(self, held: Any) -> float | None:
-        """The number of clusters."""
+        """Return the number of clusters."""
         return held["n_clusters"]
 
     def plain(self, held: Any) -> tuple[Plain, ...]:
-        """Clusters, effective clusters, and whether a verdict is allowed."""
+        """Return clusters, effective clusters, and whether a verdict is allowed."""
         return held["n_clusters"], held.get("effective_clusters"), verdict_allowed(held)
 
 
@@ -381,28 +381,28 @@ PERCENT_WITH_INTERVAL = WithInterval(digits=1, scale=100)
 
 
 NO_DIFFERENCE = "no difference found"
-"""What is said of a number that allows a verdict and is not told from what it is held against."""
+"""Printed of a number that allows a verdict and is not distinguishable from its reference."""
 
 
 TOO_LITTLE = "too little data"
-"""What is said of a number that allows no verdict; its estimate stands beside it."""
+"""Printed of a number that allows no verdict, with its estimate."""
 
 
 _MOST_DIGITS = 8
 
 
 def bounds(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
-    """The interval of a score row, empty where none is known.
+    """Format the interval of a score row; empty where none is known.
 
     Args:
         row: A row of ``scores.parquet``.
-        scale: By which both ends are multiplied.
-        digits: Decimals; more where both ends would be printed alike (`formats.digits_shown`).
+        scale: Factor of both ends.
+        digits: Decimals; more where both ends would be printed alike (`choose_digits`).
         sign: ``"+"`` writes the sign of positive numbers too.
 
-    >>> bounds({"value": 0.3, "ci_low": 0.25, "ci_high": 0.5}, 100)
+    >>> format_bounds({"value": 0.3, "ci_low": 0.25, "ci_high": 0.5}, 100)
     '[25.0, 50.0]'
-    >>> bounds({"value": 0.0, "ci_low": 0.0, "ci_high": 0.0})
+    >>> format_bounds({"value": 0.0, "ci_low": 0.0, "ci_high": 0.0})
     '(no variation)'
     """
     ends = rounded_ends(row, scale, digits)
@@ -413,9 +413,9 @@ def bounds(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: st
 
 
 def figures(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
-    """A number with its interval, where plain text is printed; arguments as of `bounds`.
+    """Format a score with its interval, for plain text; arguments as for `format_bounds`.
 
-    >>> figures({"value": 0.3, "ci_low": 0.25, "ci_high": 0.5}, 100, sign="+")
+    >>> format_score({"value": 0.3, "ci_low": 0.25, "ci_high": 0.5}, 100, sign="+")
     '+30.0 [+25.0, +50.0]'
     """
     if not math.isfinite(row["value"]):
@@ -425,35 +425,37 @@ def figures(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: s
 
 
 def standing(row: Mapping[str, Any]) -> str:
-    """Why a number allows no verdict, in brackets behind a blank; empty where it allows one."""
+    """Return why a score allows no verdict, in brackets after a blank; empty if it allows one."""
     return in_brackets(too_little(row))
 
 
 def too_little(row: Mapping[str, Any]) -> str:
-    """Why a number allows no verdict, as it is said beside its estimate; empty where it does."""
+    """Return why a score allows no verdict, to be printed with its estimate; empty if it allows one."""
     why = why_no_verdict(row)
     return f"{TOO_LITTLE}: {why}" if why else ""
 
 
 def in_brackets(text: str) -> str:
-    """Return a text in brackets behind a blank; nothing of an empty one."""
+    """Return a text in brackets after a blank; an empty text stays empty."""
     return f" ({text})" if text else ""
 
 
 def would_be_found(difference: float, scale: float = 1.0, digits: int = 1, unit: str = "") -> str:
-    """Return what would have been found where no difference was, without a full stop.
+    """Describe the difference that would have been found, without a full stop.
 
     Args:
-        difference: What four of five such samples would show (`sonde.stats.power`).
-        scale: By which it is multiplied.
-        digits: Decimals; more of a difference that would be printed as none.
-        unit: What stands behind it.
+        difference: Detectable difference: found in four of five such samples (`sonde.stats.power`).
+        scale: Factor of the difference.
+        digits: Decimals; more for a difference that would be printed as 0.
+        unit: Text after the number.
 
     Returns:
         Empty where it is not known.
 
-    >>> would_be_found(0.029, 100, unit=" points"), would_be_found(0.0004, digits=2), would_be_found(0.0)
-    ('2.9 points or more would have been found', '0.0004 or more would have been found', 'no variation')
+    >>> describe_detectable(0.029, 100, unit=" points")
+    '2.9 points or more would have been found'
+    >>> describe_detectable(0.0004, digits=2), describe_detectable(0.0)
+    ('0.0004 or more would have been found', 'no variation')
     """
     if not math.isfinite(difference):
         return ""
@@ -467,10 +469,10 @@ def would_be_found(difference: float, scale: float = 1.0, digits: int = 1, unit:
 def nothing_found(
     row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, unit: str = "", among: float = 1
 ) -> str:
-    """Say of a paired difference that allows a verdict and is not told from 0 what would have been found.
+    """Describe a paired difference that was not found, with the one that would have been.
 
     >>> row = {"value": 0.0, "ci_low": -0.02, "ci_high": 0.02, "df": 29.0}
-    >>> nothing_found(row, 100, unit=" points")
+    >>> describe_null_result(row, 100, unit=" points")
     'no difference found (2.8 points or more would have been found)'
     """
     told = would_be_found(detectable_of(row, among), scale, digits, unit)
@@ -484,14 +486,14 @@ def nothing_found_in(
     unit: str = "",
     among: float = 1,
 ) -> list[str]:
-    """Say in how many places no difference was found, and what would have been in each; empty without any.
+    """Describe several differences that were not found, with the largest detectable one; empty without any.
 
     Args:
-        rows: Differences that allow a verdict and are not told from what they are held against.
-        scale: By which they are multiplied.
+        rows: Differences that allow a verdict and are not distinguishable from 0.
+        scale: Factor of the differences.
         digits: Decimals.
-        unit: What stands behind what would have been found.
-        among: Of how many each is one, where all hold at once.
+        unit: Text after the detectable difference.
+        n_comparisons: Number of comparisons whose intervals hold at once.
     """
     if not rows:
         return []
@@ -503,7 +505,7 @@ def nothing_found_in(
 def standing_of_difference(
     row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, unit: str = ""
 ) -> str:
-    """Why a difference allows no verdict, or that none was found, in brackets; empty where one was."""
+    """Return why a difference allows no verdict, or that none was found, in brackets, else empty text."""
     if why := too_little(row):
         return in_brackets(why)
     if not row["ci_low"] <= 0 <= row["ci_high"]:
@@ -513,9 +515,10 @@ def standing_of_difference(
 
 
 def digits_of(row: Mapping[str, Any]) -> int:
-    """Decimals that give a number of unknown unit, or half of its interval, three figures; at most six.
+    """Return the decimals that show three figures of a number, or of half its interval; at most six.
 
-    >>> [digits_of({"value": value, "ci_low": None, "ci_high": None}) for value in (1234.5, 12.5, 0.034, 0.0)]
+    >>> values = (1234.5, 12.5, 0.034, 0.0)
+    >>> [auto_digits({"value": value, "ci_low": None, "ci_high": None}) for value in values]
     [0, 1, 4, 2]
     """
     low, high = row["ci_low"], row["ci_high"]
@@ -525,9 +528,9 @@ def digits_of(row: Mapping[str, Any]) -> int:
 
 
 def in_figures(row: Mapping[str, Any]) -> str:
-    """A number of unknown unit with its interval, both with the same decimals.
+    """Format a number of unknown unit with its interval, both with the same decimals.
 
-    >>> in_figures({"value": 0.25, "ci_low": 0.2, "ci_high": 0.3})
+    >>> format_estimate({"value": 0.25, "ci_low": 0.2, "ci_high": 0.3})
     '0.250 [0.200, 0.300]'
     """
     return with_interval(row, digits=digits_of(row)).replace("−", "-")
@@ -537,9 +540,9 @@ _LONGEST = 60
 
 
 def plain_words(name: object) -> str:
-    r"""A name for a sentence: one line without control characters, cut where it is long.
+    r"""Format a name for a sentence: one line without control characters, cut where it is long.
 
-    >>> plain_words("random_weights"), ascii(plain_words("a\x1b[0m"))
+    >>> format_name("random_weights"), ascii(format_name("a\x1b[0m"))
     ('random weights', "'a\\ufffd[0m'")
     """
     text = str(name).replace("_", " ") if str(name).isidentifier() else str(name)

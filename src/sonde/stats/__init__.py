@@ -1,1 +1,1 @@
-"""Statistics: the one estimator, intervals, verdicts, power and extremes; pure functions over arrays."""
+"""Statistics: estimator, intervals, verdicts, power and extremes; pure functions over arrays."""

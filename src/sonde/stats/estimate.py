@@ -1,6 +1,6 @@
-"""The one estimator of all lenses: a number from clustered observations, with its two-sided 95 % interval.
+"""Estimates from clustered observations, with two-sided 95 % intervals: one estimator for all lenses.
 
-What is estimated decides the interval (`Kind`), and nothing else does:
+The kind of number (`Kind`) alone decides the interval:
 
 - means of bits and nats: delete-one-cluster jackknife around the ratio of sums (the CR3 sandwich of Bell and
   McCaffrey 2002), Student's t with the effective clusters less one, on the log scale where they are positive,
@@ -37,7 +37,7 @@ from sonde.stats.intervals import (
 )
 
 LEAST_ICC = 0.05
-"""Below this an intraclass correlation is not believed."""
+"""Lower bound of the assumed intraclass correlation."""
 
 
 _UNSEEN_ICC = 0.2
@@ -70,18 +70,18 @@ class ClusterSums:
 
     @property
     def counted(self) -> Int[np.ndarray, " group"]:
-        """Clusters of each group that hold any weight."""
+        """Return the number of clusters of each group that hold any weight."""
         return np.bincount(self.group[self.w != 0], minlength=self.n_groups)
 
     @property
     def effective(self) -> Float[np.ndarray, " group"]:
-        """Effective number of clusters of each group, see `kish`; 0 where a group is empty."""
+        """Return the effective number of clusters of each group, see `kish`; 0 where a group is empty."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.nan_to_num(self.total(self.w) ** 2 / self.total(self.w**2))
 
     @property
     def mean_size(self) -> Float[np.ndarray, " group"]:
-        """Size of the cluster that a random observation stands in: sum w^2 / sum w; 0 for an empty group."""
+        """Return the size of a random observation's cluster, sum w^2 / sum w; 0 for an empty group."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.nan_to_num(self.total(self.w**2) / self.total(self.w))
 
@@ -91,7 +91,7 @@ Clusters = Int[np.ndarray, " example"] | Sequence[str]
 
 
 def sums_of(values: Float[np.ndarray, "row example"], clusters: Clusters) -> ClusterSums:
-    """Sums of rows of values of the same examples; each row is a group, each example weighs 1."""
+    """Sum rows of values over the same examples by cluster; each row is a group, each example weighs 1."""
     kept, index = np.unique(clusters, return_inverse=True)
     rows = len(values)
     place = (np.arange(rows)[:, None] * len(kept) + index).ravel()
@@ -104,7 +104,7 @@ def sums_of(values: Float[np.ndarray, "row example"], clusters: Clusters) -> Clu
 def added_up(
     values: Float[np.ndarray, "example value"], clusters: Clusters
 ) -> tuple[Shaped[np.ndarray, " cluster"], Float[np.ndarray, "cluster value"]]:
-    """The clusters in order, and the sums of each value in each of them."""
+    """Return the clusters in order, and the sum of each value in each cluster."""
     kept, owner = np.unique(clusters, return_inverse=True)
     size = len(owner)
     owners = sparse.csr_array((np.ones(size), (owner, np.arange(size))), shape=(len(kept), size))
@@ -112,7 +112,7 @@ def added_up(
 
 
 def kish(weight: Float[np.ndarray, " cluster"]) -> float:
-    """Clusters of equal size that would be worth as much as these (Kish 1965): (sum w)^2 / sum w^2.
+    """Return the effective number of clusters, (sum w)^2 / sum w^2 (Kish 1965).
 
     >>> kish(np.array([3.0, 3.0, 3.0]))
     3.0
@@ -122,10 +122,10 @@ def kish(weight: Float[np.ndarray, " cluster"]) -> float:
 
 
 def least_icc(sums: ClusterSums) -> Float[np.ndarray, " group"]:
-    """Intraclass correlation that the proportion of each group is taken to have at least.
+    """Return the lower bound of the intraclass correlation assumed for the proportion of each group.
 
     The one pooled over all groups of the metric, and not below 0.05: with few clusters a small one cannot be
-    told from none. Where fewer than three clusters hold the rarer outcome, 0.2: the sample cannot show how
+    told from 0. Where fewer than three clusters hold the rarer outcome, 0.2: the sample cannot show how
     that outcome clusters, and without this floor an interval at p = 0.02 covers 87 % instead of 95 %.
     """
     holds = (sums.x > 0).astype(np.float64), (sums.x < sums.w).astype(np.float64)
@@ -135,7 +135,7 @@ def least_icc(sums: ClusterSums) -> Float[np.ndarray, " group"]:
 
 
 def _pooled_icc(sums: ClusterSums) -> float:
-    """Intraclass correlation of proportions, pooled over all groups by analysis of variance.
+    """Estimate the intraclass correlation of proportions, pooled over all groups by analysis of variance.
 
     The share of the variance that lies between clusters (Donner 1986), for 0/1 observations of which each
     cluster's sum ``x`` of ``w`` is known. One number for all groups of a metric: within a small group it
@@ -181,7 +181,7 @@ SCALES: dict[Kind, str] = {
     "unit": ", logit", "difference": ", Fisher's z", "correlation": ", Fisher's z",
     "nonnegative": ", log",
 }  # fmt: skip
-"""What the name of a method says of the scale."""
+"""Suffixes of method names, by scale."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -190,15 +190,16 @@ class Estimates:
 
     Attributes:
         value: The estimate; NaN where a group has no weight.
-        low: Lower end; NaN where fewer than two effective clusters speak.
+        low: Lower end; NaN with fewer than two effective clusters.
         high: Upper end; NaN likewise.
         n_clusters: Clusters with any weight.
         effective: Effective clusters (`kish`).
-        n_eff: Independent observations that a proportion's are worth; NaN for other kinds.
+        n_eff: Effective sample size of a proportion (independent observations); NaN for other kinds.
         df: Degrees of freedom of the interval.
         error: Standard error, on the number's own scale.
-        p_value: Of "the value is 0", for differences and correlations; NaN for other kinds.
-        wider: Factors of Student's half-widths below and above, see `sonde.stats.intervals.widening`.
+        p_value: P-value of "the value is 0", for differences and correlations; NaN for other kinds.
+        width_factor: Factors of Student's half-widths below and above, see
+            `sonde.stats.intervals.bootstrap_t_factors`.
         method: Name of the interval's method.
     """
 
@@ -216,20 +217,19 @@ class Estimates:
 
     @property
     def facing_zero(self) -> Column:
-        """The factors of the ends that face 0, by which a test against 0 widens the standard errors."""
+        """Return the factor of the end that faces 0, by which a test against 0 widens the standard error."""
         return np.where(self.value > 0, self.wider.low, self.wider.high)
 
 
 def ratios(sums: ClusterSums, kind: Kind, *, squares: Column | None = None) -> Estimates:
-    """Ratios of sums, for all groups at once.
+    """Estimate ratios of sums, for all groups at once.
 
     Args:
-        sums: Each pair of group and cluster at most once. For a proportion ``x`` counts what is right and
-            ``w`` all observations; its groups are the rows of one metric, whose intraclass correlation is
-            pooled.
-        kind: What the ratio is.
-        squares: Of a mean of paired differences of 0/1 (``difference``), the sum of their squares: the pairs
-            that differ.
+        sums: Each pair of group and cluster at most once. For a proportion ``x`` counts successes and ``w``
+            all observations; its groups are the rows of one metric, whose intraclass correlation is pooled.
+        kind: Kind of the ratio.
+        squares: Of a mean of paired differences of 0/1 (``difference``), the sum of their squares: the
+            discordant pairs.
     """
     value, deviations = _left_out(sums)
     variance = jackknife_variance(sums.total(deviations**2), sums.counted)
@@ -257,16 +257,16 @@ def differences(
     *,
     discordant: Column | None = None,
 ) -> Estimates:
-    """Differences ``first - second`` of ratios whose groups share clusters, group by group.
+    """Estimate differences ``first - second`` of ratios whose groups share clusters, group by group.
 
     A cluster that both sides hold is left out of both at once, so what it does to both alike cancels.
 
     Args:
-        first: One side.
-        second: The other side.
+        first: Sums of one side.
+        second: Sums of the other side.
         kind: ``difference`` for two proportions or two numbers between 0 and 1, ``real`` for others.
-        discordant: For a paired difference of proportions, the observations that the sides tell apart;
-            without it the sides are taken as different observations.
+        discordant: For a paired difference of proportions, the number of discordant pairs; without it the
+            sides are taken as different observations.
     """
     n_groups = first.n_groups
     (one, left), (two, right) = _left_out(first), _left_out(second)
@@ -310,13 +310,13 @@ def jackknife(
     weight: Float[np.ndarray, " cluster"],
     kind: Kind,
 ) -> Estimates:
-    """A smooth function of totals, by leaving out one cluster at a time.
+    """Estimate a smooth function of totals, leaving out one cluster at a time.
 
     Args:
-        statistic: From rows of totals to one number a row.
+        statistic: Maps rows of totals to one number a row.
         sums: Each cluster's part of the totals.
         weight: Observations in each cluster.
-        kind: What the number is; the deviations are taken on its scale without bounds.
+        kind: Kind of the number; deviations are taken on its scale without bounds.
 
     Returns:
         One group.
@@ -329,7 +329,7 @@ def jackknife(
     variance = jackknife_variance(((without[present] - value) ** 2).sum(keepdims=True), n_clusters)
     size = np.array([weight.sum()])
     if kind == "difference":
-        # So many observations at least were told apart.
+        # At least so many pairs are discordant.
         variance = np.maximum(variance, least_paired_variance(value, np.abs(value) * size, size))
     effective = np.array([kish(weight)])
     found = estimated(
@@ -357,24 +357,24 @@ def jackknife(
 def left_out_one(
     statistic: Statistic, sums: Float[np.ndarray, "cluster total"]
 ) -> Float[np.ndarray, " cluster"]:
-    """By how much a function of totals changes when each cluster is left out; 0 for clusters without sums."""
+    """Return the change of a function of totals when each cluster is left out; 0 without sums."""
     total = sums.sum(axis=0, keepdims=True)
     present = (sums != 0).any(axis=1)
     return np.where(present, statistic(total - sums) - statistic(total), 0.0)
 
 
 def least_paired_variance(value: Column, discordant: Column, n: Column) -> Column:
-    """Variance that a mean of paired differences of 0/1 has at least, with one discordant pair added.
+    """Return the lower bound of the variance of a mean of paired 0/1 differences.
 
-    That of independent pairs, ((discordant + 1) / n - d^2) / n: with no pair, or few, told apart in the
-    sample, the sample's own variance is far too small.
+    It is the variance of independent pairs with one discordant pair added, ((discordant + 1) / n - d^2) / n:
+    with no discordant pair, or few, the sample's own variance is far too small.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.maximum((discordant + 1) / n - value**2, 0.0) / n
 
 
 def _smoothed(value: Column, n: Column) -> Column:
-    """Variance of a proportion of independent observations, with one success and one failure added."""
+    """Return the variance of a proportion, with one success and one failure added."""
     share = (value * n + 1) / (n + 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         return share * (1 - share) / n
@@ -394,20 +394,20 @@ def estimated(
     df: Column | None = None,
     wider: Bounds | None = None,
 ) -> Estimates:
-    """The interval that belongs to the kind, from values and their variances.
+    """Build estimates with the interval of their kind, from values and variances.
 
     Args:
         value: The estimates.
-        variance: Their clustered variances, the training noise of seeds included where there is any.
+        variance: Clustered variances, including the training noise of seeds if there is any.
         n_clusters: Clusters with any weight.
         effective: Effective clusters.
-        kind: What the numbers are.
+        kind: Kind of the numbers.
         n: Observations, for the effective size of proportions.
-        mean_size: Size of the cluster that a random observation stands in, see `ClusterSums.mean_size`.
-        icc: Least intraclass correlation of the groups.
-        method: Name of what gave the variance.
-        df: Degrees of freedom; effective clusters less one where not given.
-        wider: See `Estimates.wider`; none where not given.
+        mean_size: Size of a random observation's cluster, see `ClusterSums.mean_size`.
+        icc: Lower bounds of the intraclass correlation.
+        method: Name of the variance estimator.
+        df: Degrees of freedom; by default effective clusters less one.
+        width_factor: See `Estimates.width_factor`; 1 by default.
     """
     wider = wider or Bounds(np.ones(len(value)), np.ones(len(value)))
     df = np.where(n_clusters > 1, effective - 1, np.nan) if df is None else df
@@ -446,7 +446,7 @@ def estimated(
 
 
 def _all_one_way(value: Column, n_eff: Column, bounds: Bounds, p_value: Column) -> tuple[Bounds, Column]:
-    """Where every pair falls one way (|d| = 1) no scale serves: the sign test of ``n_eff`` pairs."""
+    """Use the sign test of ``n_eff`` pairs where all pairs have the same sign: there no scale serves."""
     ends = np.abs(value) >= 1
     if not ends.any():
         return bounds, p_value
@@ -463,7 +463,7 @@ def _where(chosen: Bool[np.ndarray, " group"], these: Bounds, others: Bounds) ->
 
 
 def _left_out(sums: ClusterSums) -> tuple[Column, Float[np.ndarray, " row"]]:
-    """Each group's ratio, and how far it moves when a cluster is left out (0 for those without weight).
+    """Return each group's ratio, and its change when a cluster is left out (0 for clusters without weight).
 
     Deviations are taken around the estimate, which is at least as wide as around their mean.
     """
@@ -475,21 +475,21 @@ def _left_out(sums: ClusterSums) -> tuple[Column, Float[np.ndarray, " row"]]:
 
 
 def jackknife_variance(squares: Column, n_clusters: Int[np.ndarray, " group"]) -> Column:
-    """Variance from summed squares of how far numbers move without each cluster; NaN for one cluster."""
+    """Return the variance from summed squared leave-one-out changes; NaN for one cluster."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(n_clusters > 1, squares * (n_clusters - 1) / n_clusters, np.nan)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Contributions:
-    """What each cluster contributes to one number.
+    """Contribution of each cluster to one number.
 
     Attributes:
-        clusters: The clusters, by name; by their place in a list of names until `named` is called.
+        clusters: Names of the clusters; indices into a list of names until `named` is called.
         weight: Observations in each cluster: the denominator of a ratio.
-        sums: Numerator of each cluster, of a ratio of sums; None for other statistics.
-        moved: By how much any other statistic changes when the cluster is left out; None for ratios.
-        kind: What the number is.
+        sums: Numerator of each cluster, for a ratio of sums; None for other statistics.
+        deviations: Change of any other statistic when the cluster is left out; None for ratios.
+        kind: Kind of the number.
         noise: Variance and degrees of freedom that training adds, a pair for each set of seeds.
     """
 
@@ -501,12 +501,12 @@ class Contributions:
     noise: tuple[tuple[float, int], ...] = ()
 
     def named(self, names: Sequence[str]) -> Contributions:
-        """The same, with clusters by name where they were numbers."""
+        """Return the contributions with clusters by name instead of index."""
         return dataclasses.replace(self, clusters=np.asarray(names, object)[self.clusters])
 
     @property
     def content(self) -> tuple[bytes, ...] | None:
-        """Clusters, sizes and sums to the last bit; None where they may be those of other observations.
+        """Return clusters, sizes and sums as bytes; None if other observations may have the same.
 
         Two sums of whole numbers are often the same by chance, and what is no ratio has no sums.
         """
@@ -518,7 +518,7 @@ class Contributions:
         return names.encode(), self.weight[order].tobytes(), self.sums[order].tobytes()
 
     def over_the_same(self, other: Contributions) -> bool:
-        """Whether both are over as many observations in the same clusters."""
+        """Return whether both have as many observations in the same clusters."""
         sizes = [dict(zip(one.clusters.tolist(), one.weight.tolist(), strict=True)) for one in (self, other)]
         return sizes[0] == sizes[1]
 
@@ -529,12 +529,12 @@ def of_ratios(
     kind: Kind,
     noise: tuple[tuple[float, int], ...] = (),
 ) -> Iterator[Contributions]:
-    """Of each group of ratios of sums, in order.
+    """Yield the contributions to each group of ratios of sums, in order.
 
     Args:
-        sums: Its rows stand in the order of their groups.
+        sums: Sums whose rows are in the order of their groups.
         clusters: Name of each cluster by its number in ``sums``.
-        kind: What the ratios are.
+        kind: Kind of the ratios.
         noise: See `Contributions.noise`.
     """
     ends = np.searchsorted(sums.group, np.arange(sums.n_groups + 1))

@@ -1,8 +1,7 @@
-"""Two-sided 95 % intervals of numbers whose standard error is known, for each kind of number there is.
+"""Two-sided 95 % intervals from standard errors, for each kind of number.
 
-Which formula belongs to which number: means of what has no bounds take Student's t (on the log scale where
-they are positive), wider where they are skewed; proportions Korn and
-Graubard's (1998) interval; whatever else is bounded takes Student's t on a scale without bounds.
+Unbounded means take Student's t (on the log scale where they are positive), wider where they are skewed;
+proportions Korn and Graubard's (1998) interval; other bounded numbers Student's t on a scale without bounds.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ LEVEL = 0.95
 
 
 Kind = Literal["real", "nonnegative", "proportion", "unit", "difference", "correlation", "r2"]
-"""What values a number can take.
+"""Kinds of numbers, by their possible values.
 
 ``real``: any; ``nonnegative``: bits, nats; ``proportion``: a share of things that are each right or wrong;
 ``unit``: a mean of what lies between 0 and 1; ``difference``: of two of those; ``correlation``: -1 to 1;
@@ -31,7 +30,7 @@ DIFFERENCE_OF: Mapping[Kind, Kind] = {
     "nonnegative": "real", "real": "real", "proportion": "difference", "unit": "difference",
     "r2": "real", "correlation": "real",
 }  # fmt: skip
-"""What the difference of two numbers of a kind is."""
+"""Kind of the difference of two numbers of a kind."""
 
 
 Column = Float[np.ndarray, " group"]
@@ -45,7 +44,7 @@ class Bounds(NamedTuple):
 
 
 def quantile(df: Column) -> Column:
-    """Student's quantile of a two-sided 95 % interval; NaN without degrees of freedom.
+    """Return Student's quantile of a two-sided 95 % interval; NaN without degrees of freedom.
 
     Below one degree of freedom (one cluster holds most of the weight) it runs off to thousands of standard
     errors, so there is none.
@@ -56,15 +55,15 @@ def quantile(df: Column) -> Column:
 def student(
     value: Column, error: Column, df: Column, kind: Kind = "real", wider: Bounds | None = None
 ) -> Bounds:
-    """Student's t around the value, on a scale of its kind where it has bounds.
+    """Compute Student's t interval, on a scale of its kind where the number is bounded.
 
     Args:
         value: The estimates.
         error: Standard errors on the numbers' own scale (carried over to the other scale by the delta
-            method), see `student_on_scale` for errors that were found there.
+            method), see `student_interval_on_scale` for errors that were found there.
         df: Degrees of freedom; no interval below 1.
-        kind: Of the numbers. A value at the very end of its bounds has no such interval: NaN.
-        wider: Factors of the half-widths of what has no bounds; none where not given.
+        kind: Kind of the numbers. A value at the very end of its bounds has no such interval: NaN.
+        width_factor: Factors of the half-widths of unbounded numbers; 1 by default.
     """
     half = quantile(df) * error
     if wider is not None and kind in ("real", "nonnegative"):
@@ -82,7 +81,7 @@ def student(
 
 
 def _on_log_scale(value: Column, below: Column, above: Column) -> Bounds:
-    """Ends of positive numbers, from half-widths that the delta method carries over to the log scale.
+    """Return the ends for positive numbers, from half-widths carried over to the log scale (delta method).
 
     An upper half-width beyond the number itself, which a few clusters give, is lengthened in proportion: the
     exponential would run off.
@@ -94,7 +93,7 @@ def _on_log_scale(value: Column, below: Column, above: Column) -> Bounds:
 
 
 def student_on_scale(value: Column, error: Column, df: Column, kind: Kind) -> Bounds:
-    """Student's t on the scale without bounds (Fisher's z, or logit), carried back.
+    """Compute Student's t interval on the scale without bounds (Fisher's z, or logit), carried back.
 
     Args:
         value: The estimates, on their own scale.
@@ -110,21 +109,21 @@ def student_on_scale(value: Column, error: Column, df: Column, kind: Kind) -> Bo
 
 
 def to_scale(value: Float[np.ndarray, " *any"], kind: Kind) -> Float[np.ndarray, " *any"]:
-    """A bounded number on a scale without bounds; others as they are."""
+    """Transform a bounded number to a scale without bounds; others stay as they are."""
     if kind in ("difference", "correlation"):
         return np.arctanh(value)
     return logit(value) if kind in ("unit", "proportion") else value
 
 
 def from_scale(value: Float[np.ndarray, " *any"], kind: Kind) -> Float[np.ndarray, " *any"]:
-    """Back from `to_scale`."""
+    """Invert `to_scale`."""
     if kind in ("difference", "correlation"):
         return np.tanh(value)
     return expit(value) if kind in ("unit", "proportion") else value
 
 
 def korn_graubard(value: Column, n_eff: Column) -> Bounds:
-    """Clopper and Pearson's interval of a share of ``n_eff`` independent observations.
+    """Compute Clopper and Pearson's interval of a share of ``n_eff`` independent observations.
 
     Korn and Graubard (1998): never outside 0 and 1, never of zero width; fractions of one are allowed.
     """
@@ -141,15 +140,15 @@ def korn_graubard(value: Column, n_eff: Column) -> Bounds:
 def effective_size(
     value: Column, variance: Column, n: Column, df: Column, mean_size: Column, icc: Column
 ) -> Column:
-    """How many independent observations the clustered ones are worth (Korn and Graubard 1998).
+    """Return the effective sample size of clustered observations (Korn and Graubard 1998).
 
     Args:
         value: Shares.
         variance: Their clustered variances.
         n: Observations.
         df: Degrees of freedom.
-        mean_size: Size of the cluster that a random observation stands in, see `ClusterSums.mean_size`.
-        icc: Least intraclass correlation, see `results.clusters.least_icc`.
+        mean_size: Size of a random observation's cluster, see `ClusterSums.mean_size`.
+        icc: Lower bound of the intraclass correlation, see `sonde.stats.estimate.minimum_icc`.
 
     Returns:
         At most ``n``; NaN without degrees of freedom. The design effect is never below that of the least
@@ -163,7 +162,7 @@ def effective_size(
 
 
 def two_sided_p(value: Column, error: Column, df: Column, kind: Kind) -> Column:
-    """P-values of "the value is 0" by the test that the interval of `student` inverts; NaN without one."""
+    """Return p-values of "the value is 0" by the test that inverts `student_interval`; NaN without one."""
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = error if kind in ("real", "nonnegative", "r2") else error / _slope(value, kind)
         freedom = np.where(df >= 1, df, np.nan)
@@ -171,7 +170,7 @@ def two_sided_p(value: Column, error: Column, df: Column, kind: Kind) -> Column:
 
 
 def _slope(value: Column, kind: Kind) -> Column:
-    """How much a bounded number moves for a small step on its scale without bounds."""
+    """Return the derivative of a bounded number by its scale without bounds."""
     return 1 - value**2 if kind in ("difference", "correlation") else value * (1 - value)
 
 
@@ -180,7 +179,7 @@ SKEWED: frozenset[Kind] = frozenset(("real", "nonnegative"))
 
 
 BOOTSTRAP_T = ", bootstrap-t"
-"""What the name of a method says of it."""
+"""Suffix of method names."""
 
 
 _DRAWS = 999
@@ -211,15 +210,15 @@ _DECIMALS = 6
 def widening(
     group: Int[np.ndarray, " row"], raised: Float[np.ndarray, " row"], value: Column, kind: Kind
 ) -> Bounds:
-    """Factors of Student's half-widths below and above, at least 1.
+    """Compute factors, at least 1, of Student's half-widths below and above (bootstrap-t).
 
     The draws depend on the number of clusters alone and are laid on them by what they do, in order, so that
     neither their order nor their names matter; a difference turned round has its interval turned round.
 
     Args:
-        group: Group of each cluster, from 0; clusters without observations are left out.
-        raised: By how much each cluster raises the number of its group: that with it less that without it.
-        value: The number of each group.
+        group: Group of each cluster, from 0; clusters without observations are omitted.
+        influences: Influence of each cluster: the number of its group with it less the number without it.
+        value: Number of each group.
         kind: ``nonnegative``: on the log scale; ``real``: as it is; of other kinds the factors are 1.
     """
     if kind not in SKEWED:
@@ -260,7 +259,7 @@ def widening(
 def _laid_out(
     rows: Float[np.ndarray, "group cluster"], values: Column | None
 ) -> tuple[Float[np.ndarray, "group cluster"], Column]:
-    """Rows around 0 in units of their value, or else of their spread, and the sign that each was turned by.
+    """Centre rows and divide them by their value, or else by their spread; return them with the sign of each.
 
     Without a value the longer tail is turned upwards; the sign is 0 where neither is longer.
     """
@@ -282,7 +281,7 @@ def _studentised(
     *,
     log: bool,
 ) -> Float[np.ndarray, "group draw"]:
-    """How many of its own errors each draw lies from the estimate; 0 where it shows no spread."""
+    """Divide each draw's distance from the estimate by its own error; 0 where it shows no spread."""
     size = sizes[:, None]
     variance = (squares - total**2 / size) * (size / (size - 1))
     variance[variance <= _NO_SPREAD * squares] = np.inf
@@ -294,7 +293,7 @@ def _studentised(
 
 
 def _counts(size: int) -> Iterator[tuple[slice, Int[np.ndarray, "cluster draw"]]]:
-    """How often each draw holds each cluster, in parts that fit into memory."""
+    """Yield how often each draw holds each cluster, in parts that fit into memory."""
     if size * _DRAWS <= _CELLS:
         yield slice(_DRAWS), _kept(size)
         return

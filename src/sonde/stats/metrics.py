@@ -1,4 +1,4 @@
-"""Pure measures of predictions: calibration and rank correlation."""
+"""Metrics of predictions: calibration and rank correlation."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def expected_calibration_error(
     correct: Float[np.ndarray, "replicate bin"],
     count: Float[np.ndarray, "replicate bin"],
 ) -> Float[np.ndarray, " replicate"]:
-    """Mean distance of accuracy and confidence over bins, by their counts (Naeini et al. 2015).
+    """Compute the mean distance of accuracy and confidence over bins, by their counts (Naeini et al. 2015).
 
     Args:
         confident: Sum of the confidences in each bin.
-        correct: Number of correct predictions.
-        count: Number of predictions.
+        correct: Number of correct predictions in each bin.
+        count: Number of predictions in each bin.
     """
     return np.abs(correct - confident).sum(axis=1) / count.sum(axis=1)
 
 
 def equal_mass_bins(count: Float[np.ndarray, " step"], bins: int) -> Int[np.ndarray, " step"]:
-    """Join ordered fine steps into bins of about equal counts; a step is never parted.
+    """Join ordered fine steps into bins of about equal counts; a step is never split.
 
     Returns:
         The bin of each step, from 0, in order.
@@ -44,7 +44,7 @@ def equal_mass_bins(count: Float[np.ndarray, " step"], bins: int) -> Int[np.ndar
 def spearman(
     x: Float[np.ndarray, "replicate value"], y: Float[np.ndarray, "replicate value"]
 ) -> Float[np.ndarray, " replicate"]:
-    """Spearman's rank correlation of each row, over the places where both are finite.
+    """Compute Spearman's rank correlation of each row, over the entries where both are finite.
 
     NaN where a row has fewer than three such places or one side does not vary.
     """
@@ -62,9 +62,9 @@ def _spearman(x: Float[np.ndarray, " value"], y: Float[np.ndarray, " value"]) ->
 
 
 def ranks(values: Float[np.ndarray, " value"]) -> Float[np.ndarray, " value"]:
-    """The rank of each value from 1 on; equal ones share their mean rank.
+    """Return the rank of each value, from 1; equal values share their mean rank.
 
-    >>> ranks(np.array([3.0, 1.0, 3.0])).tolist()
+    >>> average_ranks(np.array([3.0, 1.0, 3.0])).tolist()
     [2.5, 1.0, 2.5]
     """
     # As `scipy.stats.rankdata`, whose package takes most of a second to import.
@@ -72,7 +72,7 @@ def ranks(values: Float[np.ndarray, " value"]) -> Float[np.ndarray, " value"]:
 
 
 def r_squared(totals: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
-    """Share of the variance explained, from the count, sum and squares of a number and its squared errors."""
+    """Compute the share of variance explained, from a number's count, sum and squares and squared errors."""
     count, total, squares, errors = totals.T
     return 1.0 - errors / (squares - total**2 / count)
 
@@ -80,7 +80,7 @@ def r_squared(totals: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray,
 def r_squared_difference(
     totals: Float[np.ndarray, "replicate total"],
 ) -> Float[np.ndarray, " replicate"]:
-    """Return how much more of the variance one prediction explains than another; see `r_squared`.
+    """Compute how much more of the variance one prediction explains than another; see `r_squared`.
 
     Args:
         totals: As for `r_squared`, then the squared errors of the other.
@@ -91,7 +91,7 @@ def r_squared_difference(
 def weighted_spearman(
     x: Float[np.ndarray, " example"], y: Float[np.ndarray, " example"], weight: Float[np.ndarray, " example"]
 ) -> float:
-    """Pearson's correlation of mid-ranks in a sample that holds each example ``weight`` times."""
+    """Compute Pearson's correlation of mid-ranks in a sample that holds each example ``weight`` times."""
     a, b = (_mid_ranks(values, weight) for values in (x, y))
     total = weight.sum()
     a, b = a - (weight @ a) / total, b - (weight @ b) / total
@@ -124,11 +124,11 @@ _CHECKPOINT = re.compile(r"(/series)?[/_-]step-?\d+$|/model$|-(int8|random)$")
 
 
 def lineage_of(model: str) -> str:
-    """The training that a model is from, as far as its name says.
+    """Return the training run that a model is from, as far as its name says.
 
-    >>> lineage_of("runs/small/series/step64"), lineage_of("runs/small/model")
+    >>> get_lineage("runs/small/series/step64"), get_lineage("runs/small/model")
     ('runs/small', 'runs/small')
-    >>> lineage_of("org/m?quantise=8bit"), lineage_of("EleutherAI/pythia-70m@step1000")
+    >>> get_lineage("org/m?quantise=8bit"), get_lineage("EleutherAI/pythia-70m@step1000")
     ('org/m', 'EleutherAI/pythia-70m')
     """
     return _CHECKPOINT.sub("", re.split(r"[?@]", model, maxsplit=1)[0].rstrip("/"))
@@ -136,16 +136,16 @@ def lineage_of(model: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correlation:
-    """How far two numbers rank models alike.
+    """Rank correlation of two numbers over models.
 
     Attributes:
         value: Spearman's rank correlation; NaN where one of them does not vary.
         low: Lower end of its 95 % interval; NaN where too few lineages allow none.
         high: Upper end.
-        models: Models that have both numbers.
-        lineages: Lineages that these are of.
-        why: Why it allows no verdict; empty where it allows one.
-        detectable: The correlation that four of five such samples of lineages would have shown.
+        models: Number of models that have both numbers.
+        lineages: Number of their lineages.
+        why: Reason why no verdict is allowed; empty if one is.
+        detectable: Correlation that would be found in four of five such samples of lineages.
     """
 
     value: float
@@ -165,15 +165,14 @@ def rank_correlation(
     seed: int = 0,
     among: int = 1,
 ) -> Correlation:
-    """Spearman's correlation over models, with percentiles of a bootstrap that draws lineages.
+    """Compute Spearman's correlation over models, with percentiles of a bootstrap over lineages.
 
     Args:
-        first: A number of each model; NaN where a model has none.
-        second: The other.
+        first: First number of each model; NaN where a model has none.
+        second: Second number.
         lineages: The lineage of each model.
-        seed: Of the draws.
-        among: Correlations that are looked at together: the interval is widened so that all of them hold at
-            once (Bonferroni).
+        seed: Seed of the bootstrap.
+        n_comparisons: Number of correlations whose intervals hold at once (Bonferroni).
     """
     both = np.isfinite(first) & np.isfinite(second)
     names = np.asarray(lineages)[both]
@@ -216,7 +215,7 @@ def _drawn(
     two: Float[np.ndarray, " model"],
     times: Int[np.ndarray, "draw model"],
 ) -> Float[np.ndarray, " draw"]:
-    """The correlation of each draw, from how often it holds each model; NaN where a side does not vary."""
+    """Compute the correlation in each draw, from the counts of models; NaN where a side does not vary."""
     weights = times.astype(np.float64)
     first, second = (_ranked(values, weights) for values in (one, two))
     with np.errstate(invalid="ignore"):
@@ -227,7 +226,7 @@ def _drawn(
 def _ranked(
     values: Float[np.ndarray, " model"], weights: Float[np.ndarray, "draw model"]
 ) -> Float[np.ndarray, "draw model"]:
-    """The mean rank of each model in each draw, less the mean over the draw."""
+    """Return the mean rank of each model in each draw, less the mean over the draw."""
     below = (values[:, None] < values).astype(np.float64)
     level = (values[:, None] == values).astype(np.float64)
     ranked = weights @ below + (weights @ level + 1) / 2

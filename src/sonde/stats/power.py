@@ -1,4 +1,4 @@
-"""How large a difference a sample can show, before it is scored, and how many items show a given one.
+"""Power analysis: the detectable difference of a sample, and the sample size for a difference.
 
 A sample of clusters is worth its effective clusters (Kish 1965) for the degrees of freedom, and its items
 over their design effect, 1 + (size of the cluster that a random item stands in - 1) * intraclass correlation,
@@ -19,7 +19,7 @@ from sonde.stats.estimate import LEAST_ICC, kish
 from sonde.stats.intervals import LEVEL
 
 POWER = 0.8
-"""How often a difference that is called detectable would be found."""
+"""Power: probability of finding a difference that is called detectable."""
 
 
 _MOST_CLUSTERS = 1_000_000
@@ -29,34 +29,34 @@ _ENDS = ("ci_low", "ci_high")
 
 
 def detectable(error: float, df: float, level: float = 1 - LEVEL, wider: float = 1.0) -> float:
-    """The difference that four of five tests would find: (t at 1 - level / 2 + t at 0.8) standard errors.
+    """Return the difference that four of five tests find: (t at 1 - level / 2 + t at 0.8) standard errors.
 
     Args:
         error: Standard error of the difference.
-        df: Degrees of freedom; NaN is given below one, as there is no test.
-        level: The p-value below which a difference is found; among several tests see `level_asked`.
-        wider: Factor of the standard error that the test takes, see `sonde.stats.intervals`.
+        df: Degrees of freedom; below one there is no test, and the result is NaN.
+        level: Significance level; for several tests see `discovery_level`.
+        width_factor: Factor of the standard error that the test uses, see `sonde.stats.intervals`.
 
-    >>> round(detectable(0.01, 29), 4)
+    >>> round(detectable_difference(0.01, 29), 4)
     0.029
-    >>> round(detectable(0.01, 29, level_asked(100, 0)), 4)
+    >>> round(detectable_difference(0.01, 29, discovery_level(100, 0)), 4)
     0.0477
     """
     return _reach(df, level, wider) * error
 
 
 def level_asked(tests: int, found: int) -> float:
-    """The p-value below which one more difference of a family is found (Benjamini and Hochberg 1995).
+    """Return the p-value below which one more difference of a family is found (Benjamini and Hochberg 1995).
 
     Args:
-        tests: Differences that are tested together.
-        found: How many of them are found.
+        tests: Number of differences tested together.
+        discoveries: Number of them that are found.
     """
     return (1 - LEVEL) * (min(found + 1, tests) / tests if tests else 1.0)
 
 
 def degrees_of_freedom(row: Mapping[str, Any]) -> float:
-    """Return those of a score's interval; where it says none, one less than its clusters."""
+    """Return the degrees of freedom of a score's interval; by default one less than its clusters."""
     df = row.get("df")
     if df is not None and math.isfinite(df):
         return df
@@ -65,21 +65,21 @@ def degrees_of_freedom(row: Mapping[str, Any]) -> float:
 
 
 def detectable_of(row: Mapping[str, Any], among: float = 1) -> float:
-    """Return the difference from none that a scored difference would have shown; NaN without an interval.
+    """Return the detectable difference from 0 of a scored difference; NaN without an interval.
 
     Args:
         row: The score of a difference.
-        among: Of how many controls it is the best, so that its interval has to hold for all of them.
+        n_comparisons: Number of controls of which it is the best, so that its interval holds for all of them.
     """
     return detectable(error_of(row), degrees_of_freedom(row), (1 - LEVEL) / max(among, 1))
 
 
 def detectable_apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    """Return the difference that four of five pairs of scores would show by intervals that lie apart.
+    """Return the difference that four of five pairs of scores show by intervals that do not overlap.
 
     Args:
-        one: A score.
-        other: A score that was not paired with it.
+        first: A score.
+        second: A score that is not paired with it.
     """
     df = min(degrees_of_freedom(one), degrees_of_freedom(other))
     if not df >= 1:
@@ -90,12 +90,12 @@ def detectable_apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
 
 
 def _reach(df: float, level: float = 1 - LEVEL, wider: float = 1.0) -> float:
-    """The standard errors of a detectable difference."""
+    """Return the detectable difference in standard errors."""
     return float(stdtrit(df, 1 - level / 2) * wider + stdtrit(df, POWER)) if df >= 1 else math.nan
 
 
 def error_of(row: Mapping[str, Any]) -> float:
-    """Standard error of a score, from its interval; NaN where it has none.
+    """Return the standard error of a score, from its interval; NaN without an interval.
 
     Of a proportion it is that of its effective size, with one success and one failure more (Agresti and Coull
     1998), since a few items may all be right.
@@ -118,11 +118,11 @@ def error_of(row: Mapping[str, Any]) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clustering:
-    """How items fall into clusters.
+    """Distribution of items over clusters.
 
     Attributes:
-        items: How many there are.
-        effective: Clusters of equal size that theirs are worth (Kish 1965).
+        items: Number of items.
+        effective: Effective number of clusters (Kish 1965).
     """
 
     items: float
@@ -130,50 +130,50 @@ class Clustering:
 
     @classmethod
     def of(cls, sizes: Sequence[int]) -> Clustering:
-        """That of clusters with these numbers of items."""
+        """Build the design of clusters with these numbers of items."""
         return cls(items=sum(sizes), effective=kish(np.array(sizes, dtype=np.float64)))
 
     @property
     def mean_size(self) -> float:
-        """Size of the cluster that a random item stands in: sum of squares over sum."""
+        """Return the size of a random item's cluster: sum of squares over sum."""
         return self.items / self.effective if self.effective else 0.0
 
     @property
     def df(self) -> float:
-        """Degrees of freedom of a test on these clusters."""
+        """Return the degrees of freedom of a test on these clusters."""
         return self.effective - 1
 
     def design_effect(self, icc: float = LEAST_ICC) -> float:
-        """By how much the variance is larger than that of as many independent items.
+        """Return the ratio of the variance to that of as many independent items.
 
         Args:
-            icc: Intraclass correlation; by default the least that is believed of finished scores.
+            icc: Intraclass correlation; by default the lower bound assumed for finished scores.
 
-        >>> round(Clustering.of([10] * 20).design_effect(), 2)
+        >>> round(ClusterDesign.from_sizes([10] * 20).design_effect(), 2)
         1.45
         """
         return 1 + max(self.mean_size - 1, 0.0) * icc
 
     def error(self, deviation: float, icc: float = LEAST_ICC) -> float:
-        """Standard error of a mean over the items, whose standard deviation is given."""
+        """Return the standard error of a mean over the items, from their standard deviation."""
         return deviation * math.sqrt(self.design_effect(icc) / self.items) if self.items else math.nan
 
     def deviation(self, error: float, icc: float = LEAST_ICC) -> float:
-        """Standard deviation of single items, from the standard error of a mean over these."""
+        """Return the standard deviation of single items, from the standard error of their mean."""
         return error * math.sqrt(self.items / self.design_effect(icc))
 
     def detectable(self, deviation: float, icc: float = LEAST_ICC) -> float:
-        """The difference that a mean over these items can show, see `detectable`."""
+        """Return the detectable difference of a mean over these items, see `detectable_difference`."""
         return detectable(self.error(deviation, icc), self.df)
 
     def items_for(self, difference: float, deviation: float, icc: float = LEAST_ICC) -> int | None:
-        """How many items of the same clusters can show a difference; None where no number of them can.
+        """Return how many items of the same clusters detect a difference; None if no number of them does.
 
         Items of one cluster resemble each other, so that ever more of them add ever less.
 
-        >>> Clustering.of([10] * 20).items_for(0.1, 1.0) is None
+        >>> ClusterDesign.from_sizes([10] * 20).required_items(0.1, 1.0) is None
         True
-        >>> Clustering.of([10] * 20).items_for(0.3, 1.0)
+        >>> ClusterDesign.from_sizes([10] * 20).required_items(0.3, 1.0)
         122
         """
         wanted, reach = difference**2, (_reach(self.df) * deviation) ** 2
@@ -186,9 +186,9 @@ class Clustering:
         return math.ceil(max(reach * (1 - icc) / left * self.items, alone))
 
     def clusters_for(self, difference: float, deviation: float, icc: float = LEAST_ICC) -> int | None:
-        """How many clusters of the same size can show a difference; None beyond a million.
+        """Return how many clusters of the same size detect a difference; None beyond a million.
 
-        >>> Clustering.of([10] * 20).clusters_for(0.1, 1.0)
+        >>> ClusterDesign.from_sizes([10] * 20).required_clusters(0.1, 1.0)
         116
         """
         size, low, high = self.mean_size, 2, _MOST_CLUSTERS

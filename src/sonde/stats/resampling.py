@@ -1,4 +1,4 @@
-"""Statistics without derivatives: their error from clusters that are drawn with return."""
+"""Resampling: the cluster bootstrap, and noise between seeds and between draws."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def bootstrap(
     replicates: int = 200,
     block: int = 25,
 ) -> Estimates:
-    """A statistic without derivatives (ranks, absolute values), by drawing clusters with return.
+    """Estimate a statistic without derivatives (ranks, absolute values) by resampling clusters.
 
     The draws give a standard error on the scale of the kind, widened by G / (G - 1); the interval is centred
     at the estimate with Student's t, since the draws of such statistics are biased (a token missing from a
     draw leaves its rank to others).
 
     Args:
-        statistic: From rows of totals to one number a row.
+        statistic: Maps rows of totals to one number a row.
         sums: Each cluster's part of the totals.
         weight: Size of each cluster, for the effective number.
-        rng: Source of the draws.
-        kind: What the number is.
+        rng: Random generator of the draws.
+        kind: Kind of the number.
         replicates: Number of draws.
         block: Draws evaluated at once, which bounds memory.
 
@@ -105,7 +105,7 @@ BySeed = Float[np.ndarray, "seed example"]
 
 
 def trained_mean(values: BySeed, clusters: Clusters) -> Estimates:
-    """The mean over seeds and examples of what lies between 0 and 1, for example whether each is right.
+    """Estimate the mean over seeds and examples of numbers between 0 and 1, for example of correctness.
 
     Args:
         values: One row a seed.
@@ -120,10 +120,10 @@ def trained_mean(values: BySeed, clusters: Clusters) -> Estimates:
 
 
 def trained_difference(first: BySeed, second: BySeed, clusters: Clusters) -> Estimates:
-    """The difference of two such means over the same examples.
+    """Estimate the difference of two such means over the same examples.
 
     Args:
-        first: One row a seed; one row alone is a method whose training noise is none, or unknown.
+        first: One row a seed; a single row is a method without training noise, or with unknown noise.
         second: Likewise; its seeds are independent of the first's.
         clusters: Cluster of each example.
     """
@@ -135,20 +135,20 @@ def trained_difference(first: BySeed, second: BySeed, clusters: Clusters) -> Est
 
 
 def between_seeds(values: BySeed) -> tuple[float, int]:
-    """Variance of the mean over seeds, and its degrees of freedom; 0 and 0 for one seed."""
+    """Return the variance of the mean over seeds, and its degrees of freedom; 0 and 0 for one seed."""
     seeds = len(values)
     return (float(noise_of(values.mean(1))), seeds - 1) if seeds > 1 else (0.0, 0)
 
 
 def noise_of(values: Float[np.ndarray, "seed ..."]) -> np.ndarray:
-    """Variance of the mean over seeds, or over draws, of each group's value; there are at least two."""
+    """Return the variance of each group's mean over at least two seeds or draws."""
     return values.var(axis=0, ddof=1) / len(values)
 
 
 def noise_of_draws(values: Float[np.ndarray, "draw ..."]) -> np.ndarray:
-    """Variance of one number less the mean over draws of its control, as far as the draws decide it.
+    """Return the variance of a number less the mean over draws of its control, as far as draws decide it.
 
-    What is held against the draws is one draw of its kind too: s^2 (1 + 1/m), and not s^2/m.
+    The number compared with the draws is itself one draw of its kind: s^2 (1 + 1/m), and not s^2/m.
     """
     return values.var(axis=0, ddof=1) * (1 + 1 / len(values))
 
@@ -156,13 +156,13 @@ def noise_of_draws(values: Float[np.ndarray, "draw ..."]) -> np.ndarray:
 def over_draws(
     alone: Estimates, kind: Kind, drawn: Float[np.ndarray, "draw group"], sums: ClusterSums
 ) -> Estimates:
-    """Estimates with what the draws of a control add; as they are for fewer than two, which tell nothing.
+    """Add the variance between draws of a control to estimates; fewer than two draws add none.
 
     Args:
-        alone: Means over the draws, with intervals over clusters.
-        kind: What they are.
-        drawn: The value of each group with each draw.
-        sums: The sums behind the estimates.
+        estimates: Means over the draws, with intervals over clusters.
+        kind: Kind of the estimates.
+        draw_values: Value of each group in each draw.
+        sums: Sums from which the estimates were made.
     """
     if len(drawn) <= 1:
         return alone
@@ -190,16 +190,16 @@ def with_noise(
     icc: Column,
     source: str = "seeds",
 ) -> Estimates:
-    """Estimates whose intervals are over clusters, with what training adds.
+    """Add training noise to estimates whose intervals are over clusters.
 
     Args:
-        alone: The estimates.
-        kind: What they are.
+        estimates: The estimates.
+        kind: Kind of the estimates.
         noise: Variance, of all groups or of each, and degrees of freedom of each set of seeds.
-        n: Observations behind each.
+        n: Number of observations of each estimate.
         mean_size: See `ClusterSums.mean_size`.
-        icc: Least intraclass correlations.
-        source: What the noise is of, for the name of the method.
+        icc: Lower bounds of the intraclass correlation.
+        source: Source of the noise, for the name of the method.
     """
     terms = [(variance, df) for variance, df in noise if np.any(np.greater(variance, 0))]
     if not terms:

@@ -1,4 +1,4 @@
-"""When a number may be called a finding: one rule for page, terminal, comparison and card."""
+"""Verdicts: the rule by which a score may be called a finding, the same wherever it is read."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _MOST_FIGURES = 15
 
 
 def verdict_allowed(row: Mapping[str, Any]) -> bool:
-    """Whether a row of ``scores.parquet`` may be called a finding; see `why_no_verdict`."""
+    """Return whether a row of ``scores.parquet`` may be called a finding; see `no_verdict_reason`."""
     return not why_no_verdict(row)
 
 
 def why_no_verdict(row: Mapping[str, Any]) -> str:
-    """Why a row may not be called a finding, in words; empty where it may.
+    """Return the reason why a row may not be called a finding; empty if it may.
 
     Ten effective clusters; of a proportion also 30 effective observations and an interval no wider than 0.30,
     nor, where it is wider than 0.05, than 130 % of p and of 1 - p; of what was trained, or drawn at random,
     five seeds.
 
     Args:
-        row: ``value, ci_low, ci_high, effective_clusters, n_eff, seeds`` of a score; one that lacks the
-            effective clusters is taken by ``n_clusters``.
+        row: ``value, ci_low, ci_high, effective_clusters, n_eff, seeds`` of a score; without effective
+            clusters ``n_clusters`` counts.
     """
     clusters = row.get("effective_clusters")
     if clusters is None:
@@ -62,14 +62,14 @@ def why_no_verdict(row: Mapping[str, Any]) -> str:
 
 
 def _less_than(value: float, least: float, digits: int = 3) -> str:
-    """Return a number below ``least`` in so many figures, or in as many as do not round it up to that."""
+    """Format a number below ``limit`` with ``digits`` figures, or more if these round it up to it."""
     while float(shown := f"{value:.{digits}g}") >= least and digits < _MOST_FIGURES:
         digits += 1
     return shown
 
 
 def _more_than(value: float, most: float) -> str:
-    """Return a number above ``most`` with as few decimals as do not round it down to that."""
+    """Format a number above ``limit`` with as few decimals as do not round it down to that."""
     digits = 0
     while float(shown := f"{value:.{digits}f}") <= most and digits < _MOST_FIGURES:
         digits += 1
@@ -123,26 +123,28 @@ LEAST: Mapping[str, float] = MappingProxyType(
         "r2": POINT,
     }
 )
-"""Of some metrics in their own unit; of others without bounds it is not known, and nothing is too small."""
+"""Smallest differences that matter, in the metric's unit; unknown for other unbounded metrics."""
 
 
 _BOUNDED = ("Korn-Graubard", "logit", "Fisher")
-"""What the methods of intervals of bounded numbers are called."""
+"""Parts of the names of interval methods for bounded numbers."""
 
 
 _DIFFERENCES = ("gain", "selectivity", "excess", "apart", "change", "difference")
 
 
 def least_size(metric: str, method: str, asked: Mapping[str, float] = MappingProxyType({})) -> float:
-    """The least size of a difference in a metric that matters; 0 where none is known.
+    """Return the smallest difference in a metric that matters; 0 if unknown.
 
-    >>> least_size("accuracy", "Korn-Graubard"), least_size("bits_per_byte", "clustered jackknife, log")
-    (0.01, 0.005)
+    >>> minimum_effect("accuracy", "Korn-Graubard")
+    0.01
+    >>> minimum_effect("bits_per_byte", "clustered jackknife, log")
+    0.005
 
     Args:
         metric: The metric.
-        method: How its interval was found (``ci_method``), which says whether it is bounded.
-        asked: Sizes by metric that a user gave; they go first.
+        method: Method of its interval (``ci_method``), which says whether the metric is bounded.
+        overrides: Sizes by metric that a user set; they take precedence.
     """
     if metric in asked:
         return asked[metric]
@@ -151,22 +153,25 @@ def least_size(metric: str, method: str, asked: Mapping[str, float] = MappingPro
 
 
 def is_difference(metric: str) -> bool:
-    """Whether a metric is itself a difference, which 0 is none of."""
+    """Return whether a metric is itself a difference, for which 0 means none."""
     return metric.endswith(_DIFFERENCES)
 
 
 def amount(value: float, low: float, high: float, least: float, *, sure: bool) -> Amount:
-    """What a difference amounts to, by its estimate, its 95 % interval and what matters.
+    """Classify a difference by its estimate, its 95 % interval and the smallest size that matters.
 
     Args:
         value: The difference.
         low: Lower end of its interval.
         high: Upper end.
-        least: The least size that matters; 0 where none is known.
-        sure: Whether it is told from none: its interval excludes 0, among several after adjustment.
+        minimum: Smallest size that matters; 0 if unknown.
+        is_sure: Whether it is distinguishable from 0: its interval excludes 0, among several after
+            adjustment.
 
-    >>> amount(-0.003, -0.004, -0.002, 0.005, sure=True), amount(0.002, -0.001, 0.004, 0.005, sure=False)
-    ('slight', 'alike')
+    >>> classify_effect(-0.003, -0.004, -0.002, 0.005, is_sure=True)
+    'slight'
+    >>> classify_effect(0.002, -0.001, 0.004, 0.005, is_sure=False)
+    'alike'
     """
     if sure:
         return "slight" if abs(value) < least else "higher" if value > 0 else "lower"
@@ -174,11 +179,11 @@ def amount(value: float, low: float, high: float, least: float, *, sure: bool) -
 
 
 def check_sizes(asked: Mapping[str, float], compared: Iterable[str]) -> None:
-    """Check the least sizes that a user gave.
+    """Check the minimum sizes that a user set.
 
     Args:
-        asked: Sizes by metric.
-        compared: The metrics that are compared.
+        minimum_effects: Sizes by metric.
+        metrics: Compared metrics.
 
     Raises:
         UnknownNameError: No number of that metric is compared; the nearest is named.
@@ -193,9 +198,9 @@ def check_sizes(asked: Mapping[str, float], compared: Iterable[str]) -> None:
 
 
 def sizes_of(texts: Sequence[str]) -> dict[str, float]:
-    """Least sizes from the command line.
+    """Parse minimum sizes from the command line.
 
-    >>> sizes_of(["accuracy=0.02"])
+    >>> parse_minimum_effects(["accuracy=0.02"])
     {'accuracy': 0.02}
 
     Raises:

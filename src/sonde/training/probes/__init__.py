@@ -1,1 +1,1 @@
-"""Probes: small models that read a property from frozen states; importing the package imports no torch."""
+"""Probes: small models that read a property from frozen states; torch is imported on use alone."""

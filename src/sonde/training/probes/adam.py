@@ -1,4 +1,4 @@
-"""Probes by gradient steps, with a hidden layer, for all layers at once.
+"""Probes with a hidden layer, trained by gradient steps, for all layers at once.
 
 Every problem (a layer with a seed) has its own weights; one batch of items serves all.
 """
@@ -19,14 +19,14 @@ from sonde.training.probes.splits import Parts, check_labels, check_states
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedProbes:
-    """Probes that were trained by steps.
+    """Probes that were trained by gradient steps.
 
     Attributes:
-        predicted: Class of each test item by each layer's probe.
-        chosen_valid_accuracy: Of each layer.
+        predicted: Predicted class of each test item, by layer.
+        chosen_valid_accuracy: Validation accuracy of each layer.
         log_chance: Log-probabilities on the test items, in nats.
-        best: The layer with the best validation accuracy, the lower of equals.
-        l2: The weight decay chosen for each layer; 0 where there is none.
+        best: Layer with the best validation accuracy, the lower of equals.
+        l2: Selected weight decay of each layer; 0 without one.
     """
 
     predicted: Int[np.ndarray, "layer test"]
@@ -51,7 +51,7 @@ def mlp_layers(
     name: str = "",
     device: torch.device | str = "cpu",
 ) -> list[TrainedProbes]:
-    """Probes with one hidden layer, trained by Adam with early stopping on validation.
+    """Train probes with one hidden layer by Adam, with early stopping on validation.
 
     Each probe keeps the weights of its epoch with the least validation cross-entropy; training ends when none
     has improved for ``patience`` epochs.
@@ -103,7 +103,7 @@ def mlp_layers(
 
 
 def _initial(shapes: Sequence[tuple[int, ...]], seed: int) -> list[Tensor]:
-    """Uniform within one over the root of the inputs, as PyTorch's linear layer begins."""
+    """Initialise weights uniformly within one over the root of the inputs, as PyTorch's linear layer."""
     generator = torch.Generator().manual_seed(seed)
     inputs = [shapes[0][0], shapes[0][0], shapes[2][0], shapes[2][0]]
     return [
@@ -132,5 +132,5 @@ def trained_probes(
     chance: Float[np.ndarray, "layer test label"],
     l2: Float[np.ndarray, " layer"],
 ) -> TrainedProbes:
-    """Probes by their validation accuracy and log-probabilities on the test items."""
+    """Build the result from validation accuracies and log-probabilities on the test items."""
     return TrainedProbes(chance.argmax(2), valid, chance, int(valid.argmax()), l2)

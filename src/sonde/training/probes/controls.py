@@ -1,4 +1,4 @@
-"""Control tasks: labels that can only be learned by heart (Hewitt and Liang 2019)."""
+"""Control tasks: labels that can only be memorised (Hewitt and Liang 2019), and controls of tree probes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sonde.training.probes.splits import Parts
 def control_labels(
     types: Sequence[str], labels: Int[np.ndarray, " item"], seed: int
 ) -> Int[np.ndarray, " item"]:
-    """A label a type, drawn from the distribution of the real labels and the same at each occurrence.
+    """Sample a label for each type from the distribution of the real labels, the same at each occurrence.
 
     Args:
         types: Surface of each item.
         labels: The real labels.
-        seed: Draws other labels.
+        seed: Seed of the labels.
     """
     shares = np.cumsum(np.bincount(labels)) / len(labels)
     drawn = {surface: unit_hash("control task", seed, surface) for surface in set(types)}
@@ -28,15 +28,15 @@ def control_labels(
 
 
 def parts_within_types(types: Sequence[str], seed: int, folds: int = 1) -> tuple[Parts, ...]:
-    """Parts in which the occurrences of a type are dealt out, so that most test types were trained on.
+    """Split so that occurrences of a type are spread over all parts, and most test types were trained on.
 
     Where types are kept apart, nothing learned by heart can help, and a control task is at chance whatever
     the probe; here it shows how much of an accuracy memory could explain.
 
     Args:
         types: Surface of each item.
-        seed: Deals otherwise.
-        folds: How many parts are tested in turn; 1 for one part of a fifth.
+        seed: Seed of the split.
+        folds: Number of parts that are tested in turn; 1 tests one part of a fifth.
     """
     rng = np.random.default_rng(derive_seed("parts within types", seed))
     groups: dict[str, list[int]] = {}
@@ -56,7 +56,7 @@ def parts_within_types(types: Sequence[str], seed: int, folds: int = 1) -> tuple
 
 
 def _turns(number: int, fold: int) -> tuple[list[int], list[int], list[int]]:
-    """The places that train, the one before the tested one, which chooses, and the tested one."""
+    """Return the folds that train, the fold before the tested one, which validates, and the tested one."""
     before = (fold - 1) % number
     return [at for at in range(number) if at not in (fold, before)], [before], [fold]
 

@@ -1,4 +1,4 @@
-"""States as probes take them: cut into parts, standardised, in chunks of layers."""
+"""States as input of probes: split, standardised, in chunks of layers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sonde.training.probes.splits import Parts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standard:
-    """Standardised states of the three parts; mean and deviation are those of the training part.
+    """Standardised states of the three parts, by mean and deviation of the training part.
 
     A feature that does not vary there is 0 everywhere.
     """
@@ -27,7 +27,7 @@ class Standard:
 def standardise(
     states: Float[np.ndarray, "layer item d_model"], parts: Parts, device: torch.device | str = "cpu"
 ) -> Standard:
-    """Cut states into parts and standardise every feature of every layer, in float32."""
+    """Split states and standardise every feature of every layer, in float32."""
     train = _rows(states, parts.train, device)
     mean = train.mean(1, keepdim=True)
     train -= mean
@@ -47,5 +47,5 @@ def _rows(
 
 
 def layers_at_once(layers: int, items: int, width: int, budget: int = 1 << 29) -> int:
-    """How many layers are worked on together, so that their states stay within a budget of bytes."""
+    """Return how many layers to process together, so that their states fit a budget of bytes."""
     return max(1, min(layers, budget // max(1, 4 * items * width)))

@@ -1,7 +1,7 @@
-"""Linear softmax probes over all layers, penalties and label sets, chosen on validation, evaluated on test.
+"""Linear softmax probes over all layers, penalties and label sets, selected on validation, evaluated on test.
 
-What is decodable from frozen states by a linear map (Alain and Bengio 2016), with the penalty of each layer
-and the layer itself chosen on the validation part.
+A property that is linearly decodable from frozen states (Alain and Bengio 2016); the penalty of each layer
+and the layer itself are selected on the validation part.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Probed:
     """Probes of one label set on every layer, each with the penalty that was best on validation.
 
     Attributes:
-        l2: The penalty chosen for each layer.
-        valid_accuracy: Of every layer and penalty, on validation; -inf where a penalty was not tried.
-        valid_nats: Mean cross-entropy likewise, inf where it was not tried.
-        predicted: Class that each layer's probe gives to each test item.
+        l2: Selected penalty of each layer.
+        valid_accuracy: Validation accuracy of every layer and penalty; -inf where a penalty was not tried.
+        valid_nats: Mean validation cross-entropy likewise; inf where it was not tried.
+        predicted: Predicted class of each test item, by layer.
         log_chance: Log-probability of every class, in nats.
-        best: The layer with the best validation accuracy; of equals the one with the least cross-entropy.
+        best: Layer with the best validation accuracy; of equals the one with the lowest cross-entropy.
     """
 
     l2: Float[np.ndarray, " layer"]
@@ -49,7 +49,7 @@ class Probed:
 
     @property
     def chosen_valid_accuracy(self) -> Float[np.ndarray, " layer"]:
-        """Validation accuracy of each layer with its chosen penalty."""
+        """Return the validation accuracy of each layer with its selected penalty."""
         return self.valid_accuracy.max(axis=1)
 
 
@@ -67,12 +67,12 @@ def probe_layers(
 
     Args:
         states: Frozen states; fp16 or float32.
-        labels: Classes from 0, one row a label set (the task; control tasks beside it).
+        labels: Classes from 0, one row a label set (the task, then control tasks).
         classes: Names of the classes.
-        parts: Which items train, choose and test.
-        l2: Penalties to choose from.
-        name: What is probed, for messages.
-        device: Where to compute.
+        splits: Training, validation and test items.
+        l2: Penalties to select from.
+        name: Name of the task, for messages.
+        device: Device of the computation.
 
     Returns:
         One entry a label set.
@@ -95,7 +95,7 @@ def probe_unchecked(
     by_nats: bool = False,
     device: torch.device | str = "cpu",
 ) -> list[Probed]:
-    """`probe_layers` for parts that may lack a class, as small training sets do.
+    """Probe as `probe_layers` does, for splits that may lack a class, as small training sets do.
 
     With ``by_nats`` penalties and layers are chosen by cross-entropy instead of accuracy, where it is the
     probabilities that count.
@@ -137,14 +137,14 @@ def _probe_chunk(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Task:
-    """What probes are fitted to and chosen on.
+    """Data that probes are fitted to and selected on.
 
     Attributes:
         features: States of the training part.
         valid: States of the validation part.
         labels: Labels of the training part.
         gold: Labels of the validation part.
-        classes: How many classes.
+        classes: Number of classes.
     """
 
     features: Features
@@ -164,7 +164,7 @@ class _Task:
         return replace(self, features=self.features.only(layers), valid=self.valid[layers])
 
     def fit(self, l2: Sequence[float], start: _Tried | None = None) -> _Tried:
-        """Probes of every layer and label set with some penalties, begun at those of one other or at 0."""
+        """Fit probes of every layer and label set with some penalties, starting from another's or from 0."""
         (targets, _), penalties, layers = self.labels.shape, len(l2), len(self.valid)
         labels = self.labels.repeat_interleave(penalties, 0)
         problems = torch.tensor(list(l2) * targets, device=labels.device)
@@ -183,7 +183,7 @@ class _Task:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tried:
-    """Probes that were fitted, and what they reach on validation: -inf and inf where none was tried."""
+    """Fitted probes with their validation results: -inf and inf where a penalty was not tried."""
 
     weight: Float[Tensor, "layer target l2 label d_model"]
     bias: Float[Tensor, "layer target l2 label"]
@@ -191,16 +191,16 @@ class _Tried:
     nats: Float[Tensor, "layer target l2"]
 
     def best(self, by_nats: bool) -> Int[Tensor, "layer target"]:
-        """The penalty that each layer and label set chooses."""
+        """Select the penalty of each layer and label set."""
         return self.nats.argmin(2) if by_nats else _best(self.accuracy, self.nats)
 
     def only(self, layers: Int[Tensor, " layer"] | slice, l2: Sequence[int]) -> _Tried:
-        """Those of some layers and penalties."""
+        """Select some layers and penalties."""
         parts = self.weight, self.bias, self.accuracy, self.nats
         return _Tried(*(part[layers][:, :, list(l2)] for part in parts))
 
     def and_weaker(self, task: _Task, l2: float, wanted: Bool[Tensor, "layer target"]) -> _Tried:
-        """With those of a weaker penalty where it is wanted, begun at those of the weakest one so far."""
+        """Add probes of a weaker penalty where ``mask`` is set, starting from the weakest so far."""
         weight, bias = (
             torch.cat([one, torch.zeros_like(one[:, :, :1])], 2) for one in (self.weight, self.bias)
         )
@@ -219,7 +219,7 @@ class _Tried:
         return _Tried(weight, bias, accuracy, nats)
 
     def evaluated(self, target: int, test: Float[Tensor, "layer test d_model"], by_nats: bool) -> _Chunk:
-        """What the chosen probes of a label set say of the test part."""
+        """Evaluate the selected probes of a label set on the test part."""
         every = torch.arange(len(test), device=test.device)
         picked = every, target, self.best(by_nats)[:, target]
         chance = logits(test, self.weight[picked][:, None], self.bias[picked][:, None])[:, 0]
@@ -229,7 +229,7 @@ class _Tried:
 
 
 def _best(accuracy: Float[Tensor, "*row choice"], nats: Float[Tensor, "*row choice"]) -> Int[Tensor, " *row"]:
-    """The choice of each row with the best accuracy; of equals the one with the least cross-entropy."""
+    """Select the most accurate choice of each row; of equals the one with the lowest cross-entropy."""
     equal = accuracy == accuracy.amax(-1, keepdim=True)
     return torch.where(equal, nats, torch.inf).argmin(-1)
 
@@ -260,12 +260,12 @@ STRONG_L2 = (100.0, 10.0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Codelength:
-    """Length of the training labels' code given the states.
+    """Length of the code of the training labels given the states.
 
     Attributes:
-        bits: Of each layer.
+        bits: Bits of each layer.
         uniform: Bits without any model: items times log2 of the classes.
-        items: Labels coded.
+        items: Number of labels coded.
     """
 
     bits: Float[np.ndarray, " layer"]
@@ -274,7 +274,7 @@ class Codelength:
 
     @property
     def compression(self) -> Float[np.ndarray, " layer"]:
-        """How much shorter than the uniform code."""
+        """Return the ratio of the uniform code's length to this one's."""
         return self.uniform / self.bits
 
 
@@ -288,7 +288,7 @@ def online_codelength(
     l2: Sequence[float] = L2,
     device: torch.device | str = "cpu",
 ) -> Codelength:
-    """Code the training labels block by block, each with probes trained on all blocks before it.
+    """Code the training labels block by block, each with probes trained on all earlier blocks.
 
     The first block is coded uniformly. The penalty of each prefix is the one with the least cross-entropy on
     validation, and probabilities are smoothed by one item a class (Laplace), so that a code that has seen

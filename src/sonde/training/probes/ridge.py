@@ -1,4 +1,4 @@
-"""Ridge regression from every layer on a number, in closed form for all layers and penalties at once."""
+"""Ridge regression of a number on the states of every layer, in closed form for all penalties at once."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Regressed:
     """Regressions of one number on every layer.
 
     Attributes:
-        gold: The number on the test items, in its own unit.
-        predicted: What each layer's regression says, with the penalty that was best on validation.
-        l2: That penalty.
-        valid_r2: Share of the variance explained on validation, of every layer and penalty.
-        best: The layer that explains most there.
+        gold: True number on the test items, in its own unit.
+        predicted: Prediction of each layer's regression, with the penalty that was best on validation.
+        l2: Selected penalty.
+        valid_r2: Share of the validation variance explained, by layer and penalty.
+        best: Layer that explains most of it.
     """
 
     gold: Float[np.ndarray, " test"]
@@ -111,13 +111,13 @@ def _predict(
 def without_length(
     values: Float[np.ndarray, " item"], lengths: Float[np.ndarray, "item length"], parts: Parts
 ) -> Float[np.ndarray, " item"] | None:
-    """A number less what length says of it, by least squares on the training part.
+    """Subtract from a number its regression on length, fitted by least squares on the training part.
 
     Args:
-        values: The number.
+        values: The numbers.
         lengths: Positive measures of length; each enters as itself, its logarithm and that squared, and none
             goes beyond what training has, where such a curve means nothing.
-        parts: Which items train.
+        splits: Training, validation and test items.
 
     Returns:
         The rest, or None where length says it all (or all but a thousandth of its variance).

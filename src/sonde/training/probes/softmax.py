@@ -59,7 +59,7 @@ class Evaluation:
     gradient: Float[Tensor, "layer problem direction column"]
 
     def where(self, accepted: Bool[Tensor, "layer problem"], other: Evaluation) -> Evaluation:
-        """This evaluation where accepted, else the other."""
+        """Return this evaluation where ``mask`` is set, else ``fallback``."""
         return Evaluation(
             torch.where(accepted, self.loss, other.loss),
             torch.where(accepted[..., None, None], self.gradient, other.gradient),
@@ -70,21 +70,21 @@ class Loss(Protocol):
     """A convex loss on a grid of problems."""
 
     def evaluate(self, point: Point) -> Evaluation:
-        """Value and gradient at a point."""
+        """Return value and gradient at a point."""
         ...
 
     def curvature(self, point: Point) -> Point:
-        """The diagonal of the Hessian at a point, or near it, above 0; it costs more than an evaluation."""
+        """Return the diagonal of the Hessian at or near a point, above 0; costs more than an evaluation."""
         ...
 
     def only(self, layers: Int[Tensor, " layer"] | None, problems: Int[Tensor, " problem"]) -> Self:
-        """A part of the grid; None keeps all layers."""
+        """Select a part of the grid; None keeps all layers."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Minimum:
-    """Where each problem stopped.
+    """Point at which each problem stopped.
 
     Attributes:
         point: The points.
@@ -105,9 +105,9 @@ def minimise(loss: Loss, start: Point, tolerance: float, max_steps: int) -> Mini
 
     Args:
         loss: The loss.
-        start: Where to start.
-        tolerance: Of the root mean square of the gradient's entries.
-        max_steps: Evaluations at most.
+        start: Starting points.
+        tolerance: Tolerance of the root mean square of the gradient's entries.
+        max_steps: Maximum number of evaluations.
     """
     point, gradient = start.clone(), start.new_zeros(start.shape[:2])
     search = _Search.begin(loss, start)
@@ -133,7 +133,7 @@ def _root_mean_square(gradient: Point) -> Grid:
 
 @dataclass(slots=True, eq=False)
 class _Search:
-    """The state of the search: what is left of the grid, with its history."""
+    """State of the search: the remaining grid, with its history."""
 
     loss: Loss
     layers: Int[Tensor, " layer"]
@@ -159,7 +159,7 @@ class _Search:
         return cls(loss, layers, problems, start, at, step, step < 0, history, curvature)
 
     def shrink(self, ended: Bool[Tensor, "layer problem"]) -> _Search | None:
-        """The search without whole layers and problems that have ended; None where there are too few."""
+        """Return the search without whole layers and problems that have ended; None if these are too few."""
         layers, problems = (~ended.all(1)).nonzero()[:, 0], (~ended.all(0)).nonzero()[:, 0]
         fewer = len(layers) <= _WORTH_A_COPY * len(ended)
         if not fewer and len(problems) == ended.shape[1]:
@@ -182,7 +182,7 @@ class _Search:
         )
 
     def advance(self) -> None:
-        """Try the next point of every problem; those whose loss falls too little halve their step."""
+        """Try the next point of every problem; halve the step where the loss falls too little."""
         slope = torch.linalg.vecdot(self.at.gradient.flatten(2), self.direction.flatten(2))
         trial = torch.addcmul(self.point, self.step[..., None, None], self.direction)
         there = self.loss.evaluate(trial)
@@ -209,7 +209,7 @@ class _Search:
 
 @dataclass(slots=True, eq=False)
 class _History:
-    """The last steps of each problem, and how the gradient turned with them.
+    """Last steps of each problem, and the changes of the gradient along them.
 
     The inverse Hessian of L-BFGS in its compact form (Byrd, Nocedal and Schnabel 1994, theorem 2.2): four
     products with the whole history in place of four passes a remembered step.
@@ -217,9 +217,9 @@ class _History:
     Attributes:
         steps: Changes of the point.
         turns: Changes of the gradient.
-        along: Each step times its own turn, the oldest first.
-        triangle: Each step times its own turn and later ones, the oldest first.
-        slots: Places of the steps, the oldest first.
+        diagonal: Product of each step with its own turn, the oldest first.
+        triangle: Products of each step with its own turn and later ones, the oldest first.
+        slots: Slots of the steps, the oldest first.
     """
 
     steps: Float[Tensor, "layer problem memory entry"]
@@ -239,7 +239,7 @@ class _History:
         return _History(self.steps[cut], self.turns[cut], self.along[cut], self.triangle[cut], self.slots)
 
     def add(self, change: Point, turn: Point) -> None:
-        """Remember a step; where a problem did not move, or its gradient did not turn, it is none."""
+        """Add a step; where a problem did not move, or its gradient did not change, the step is ignored."""
         step, turned = change.flatten(2), turn.flatten(2)
         along = torch.linalg.vecdot(step, turned)
         usable = along > torch.finfo(along.dtype).eps * torch.linalg.vecdot(turned, turned)
@@ -261,7 +261,7 @@ class _History:
         self.triangle = torch.cat([torch.cat([self.triangle, below], 2), column], 3)
 
     def newton(self, gradient: Point, curvature: Point) -> Flat:
-        """The inverse Hessian times a gradient."""
+        """Multiply a gradient by the inverse Hessian."""
         vector = gradient.flatten(2)
         known = len(self.slots)
         if not known:
@@ -289,7 +289,7 @@ class _History:
 def _each(
     vectors: Float[Tensor, "layer problem memory entry"], vector: Flat
 ) -> Float[Tensor, "layer problem memory 1"]:
-    """The products of a vector with each; from the left, which is several times as fast."""
+    """Multiply each vector by one vector; from the left, which is several times as fast."""
     return (vector[:, :, None] @ vectors.mT).mT
 
 
@@ -300,7 +300,7 @@ class SoftmaxFit:
     Attributes:
         weight: Class directions.
         bias: Class offsets.
-        gradient: Root mean square of the gradient's entries where the problem stopped.
+        gradient: Root mean square of the gradient's entries at the solution.
         steps: Evaluations of the loss until the last problem stopped.
     """
 
@@ -328,11 +328,11 @@ def fit_softmax(
         labels: Classes from 0, one row a problem.
         l2: Penalty of each problem, above 0; that of scikit-learn for two classes as for more.
         classes: Number of classes.
-        start: Weight and bias to begin at, such as those with a stronger penalty; without, all begin at 0.
+        start: Starting weight and bias, such as those with a stronger penalty; by default 0.
         tolerance: A problem stops where the root mean square of its gradient's entries is no larger. The
             largest entry is about four times it; scikit-learn stops where that is 1e-4.
-        max_steps: Evaluations of the loss at most. The weakest penalties on classes that can be told apart
-            may not come to their end before; where they stand then, validation decides whether they serve.
+        max_steps: Maximum number of evaluations of the loss. The weakest penalties on separable classes may
+            not converge; validation decides whether the result is of use.
     """
     loss = SoftmaxLoss.of(features, labels, l2, classes)
     if start is None:
@@ -354,7 +354,7 @@ def logits(
     weight: Float[Tensor, "layer problem label d_model"],
     bias: Float[Tensor, "layer problem label"],
 ) -> Float[Tensor, "layer problem label item"]:
-    """Logits on states standardised like those of the fit."""
+    """Compute logits on states standardised like those of the fit."""
     layers, problems, classes, width = weight.shape
     flat = weight.reshape(layers, problems * classes, width) @ states.mT
     return flat.view(layers, problems, classes, -1) + bias[..., None]
@@ -362,14 +362,14 @@ def logits(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Features:
-    """States along their principal axes, where a diagonal says most of how badly conditioned they are.
+    """States along their principal axes, along which a diagonal captures most of their condition.
 
     The penalty is the same along any axes, and a solution has no part outside the items: of fewer items than
     states are wide, as many axes do.
 
     Attributes:
-        values: The states, and a last column of ones for the bias.
-        turned: The same with the items last: a product with few directions is faster by it.
+        values: States, and a last column of ones for the bias.
+        transpose: The same with items last, which is faster for few directions.
         axes: The axes, orthogonal.
     """
 
@@ -379,7 +379,7 @@ class Features:
 
     @classmethod
     def of(cls, states: Float[Tensor, "layer item d_model"]) -> Features:
-        """Find the axes, which costs one product of the states with themselves a layer.
+        """Compute the axes, which costs one product of the states with themselves a layer.
 
         Each column of the states has mean 0, or a diagonal says little along these axes.
         """
@@ -396,20 +396,20 @@ class Features:
         return cls(values, values.mT.contiguous(), axes)
 
     def only(self, layers: Int[Tensor, " layer"]) -> Features:
-        """Those of some layers."""
+        """Select some layers."""
         return Features(self.values[layers], self.turned[layers], self.axes[layers])
 
 
 def along(
     weight: Float[Tensor, "layer problem label feature"], axes: Float[Tensor, "layer d_model feature"]
 ) -> Float[Tensor, "layer problem label d_model"]:
-    """Weights of the features as weights of the states."""
+    """Convert weights of the features to weights of the states."""
     return (weight.flatten(1, 2) @ axes.mT).view(*weight.shape[:3], -1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SoftmaxLoss:
-    """What the loss is made of; items come last, where sums are fast.
+    """Loss of softmax regression; items come last, where sums are fast.
 
     Of a point's columns the last is the bias. For two classes a point has one direction, that of the second
     against the first.
@@ -432,7 +432,7 @@ class SoftmaxLoss:
         l2: Float[Tensor, " problem"],
         classes: int,
     ) -> SoftmaxLoss:
-        """Prepare a loss."""
+        """Build the loss from features and labels."""
         values = features.values
         penalty = l2.to(values.device, values.dtype)[:, None].repeat(1, values.shape[2])
         penalty[:, -1] = 0.0
@@ -441,7 +441,7 @@ class SoftmaxLoss:
         )
 
     def evaluate(self, point: Float[Tensor, "layer problem direction column"]) -> Evaluation:
-        """Loss and gradient."""
+        """Compute loss and gradient."""
         states, labels = self.features.values, self.labels
         items = states.shape[1]
         scores = self._scores(point)
@@ -462,7 +462,7 @@ class SoftmaxLoss:
     def curvature(
         self, point: Float[Tensor, "layer problem direction column"]
     ) -> Float[Tensor, "layer problem direction column"]:
-        """The diagonal of the Hessian, of several classes that between each and the mean of the others."""
+        """Compute the diagonal of the Hessian; for several classes, between each and the others' mean."""
         states, classes = self.features.values, point.shape[2]
         scores = self._scores(point)
         chance = scores.sigmoid() if classes == 1 else scores.softmax(2)
@@ -479,7 +479,7 @@ class SoftmaxLoss:
         return (point.flatten(1, 2) @ self.features.turned).view(*point.shape[:3], -1)
 
     def only(self, layers: Int[Tensor, " layer"] | None, problems: Int[Tensor, " problem"]) -> SoftmaxLoss:
-        """The loss of some layers (None: of all, without a copy of the states) and problems."""
+        """Select some layers (None: all, without a copy of the states) and problems."""
         features = self.features if layers is None else self.features.only(layers)
         return SoftmaxLoss(features, self.labels[problems], self.l2[problems])
 

@@ -1,4 +1,4 @@
-"""Examples in three disjoint parts, once or fold by fold, and what is refused before a fit; no torch here."""
+"""Train, validation and test splits, once or fold by fold, and checks before a fit; torch is not imported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIN_FOLDS = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parts:
-    """Rows of the three disjoint parts: fit on the first, choose on the second, report on the third."""
+    """Rows of the three disjoint splits: fit on the first, select on the second, report on the third."""
 
     train: Int[np.ndarray, " train"]
     valid: Int[np.ndarray, " valid"]
@@ -28,7 +28,7 @@ class Parts:
 
     @classmethod
     def of(cls, split: Sequence[str]) -> Parts:
-        """The parts of rows by the name of their split."""
+        """Build splits from the name of each row's split."""
         names = np.asarray(split, dtype=str)
         return cls(*(np.flatnonzero(names == part) for part in PARTS))
 
@@ -36,16 +36,16 @@ class Parts:
 def grouped_folds(
     labels: Int[np.ndarray, " item"], groups: Int[np.ndarray, " item"], folds: int, seed: int
 ) -> tuple[Parts, ...]:
-    """Parts of as many folds, so that every item is tested once by probes that saw nothing of its group.
+    """Build folds of whole groups, so that every item is tested once by probes that saw none of its group.
 
     Whole groups are dealt to folds, each class alike in all as far as groups allow. In turn each fold is
     tested and the next one chooses penalties and layers; all others train.
 
     Args:
-        labels: Classes, to be alike in all folds.
-        groups: What must not be parted, one number an item.
-        folds: At least three; fewer where there are fewer groups.
-        seed: Deals otherwise.
+        labels: Classes, to be balanced over folds.
+        groups: Group of each item; groups are never split.
+        folds: Number of folds, at least three; fewer if there are fewer groups.
+        seed: Seed of the split.
 
     Raises:
         InputError: There are fewer than three groups.
@@ -79,10 +79,10 @@ def check_folds(
     """Refuse labels of which a fold cannot learn a class.
 
     Args:
-        name: What is probed, for the message.
+        name: Name of the task, for the message.
         labels: Classes from 0.
         classes: Their names.
-        folds: The parts of each fold; of one alone, all three must hold every class.
+        folds: Splits of each fold; with one fold all three parts must hold every class.
 
     Raises:
         InputError: There is one class only, or a class is missing where it is needed.
@@ -98,14 +98,14 @@ def check_labels(
     parts: Parts,
     needed: Sequence[str] = PARTS,
 ) -> None:
-    """Refuse labels on which no probe can be chosen and tested.
+    """Refuse labels on which no probe can be selected and tested.
 
     Args:
-        name: What is probed, for the message.
+        name: Name of the task, for the message.
         labels: Classes from 0.
         classes: Their names.
-        parts: The parts.
-        needed: Those that must hold every class.
+        splits: The splits.
+        required_splits: Names of the splits that must hold every class.
 
     Raises:
         InputError: There is one class only, or a part lacks one.

@@ -1,4 +1,4 @@
-"""Structural probes: are distances and depths in the syntax tree squared norms of a projection of the states?
+"""Structural probes of distances and depths in the syntax tree, as squared norms of projected states.
 
 After Hewitt and Manning (2019), for all layers at once. Their trees are of words; here the words are code
 tokens, the leaves of the syntax tree, and their distance is the number of edges between them in it. Leaves
@@ -46,7 +46,7 @@ Weights = tuple[Tensor, ...]
 
 
 def split_parts(texts: Sequence[T], split: Sequence[str]) -> Mapping[str, list[T]]:
-    """The texts of ``train``, ``valid`` and ``test``.
+    """Group texts by split: ``train``, ``valid`` and ``test``.
 
     Raises:
         InputError: A split has no text.
@@ -64,7 +64,7 @@ def split_parts(texts: Sequence[T], split: Sequence[str]) -> Mapping[str, list[T
 def scaled(
     states: Float[np.ndarray, "layer token d_model"],
 ) -> tuple[Float[np.ndarray, "layer 1 d_model"], Float[np.ndarray, "layer 1 d_model"]]:
-    """Mean and deviation of each direction; 1 where a direction does not vary."""
+    """Compute mean and deviation of each direction; 1 where a direction does not vary."""
     deviation = states.std(axis=1, keepdims=True)
     return states.mean(axis=1, keepdims=True), np.where(deviation > 0, deviation, 1.0)
 
@@ -72,7 +72,7 @@ def scaled(
 def batches_of(
     sizes: Sequence[int], rng: np.random.Generator
 ) -> Iterator[tuple[Int[np.ndarray, " some"], int]]:
-    """All texts in a new order, some at a time, with the size of the longest of them."""
+    """Iterate over all texts in random order, in batches with the size of their longest text."""
     for rows in np.array_split(rng.permutation(len(sizes)), -(-len(sizes) // _BATCH)):
         yield rows, max(sizes[row] for row in rows)
 
@@ -87,16 +87,16 @@ def train_steps(
     rate: float = _RATE,
     patience: int = _PATIENCE,
 ) -> tuple[Weights, Float[Tensor, "*probe"]]:
-    """Adam with early stopping; each probe keeps the weights of its best epoch.
+    """Train probes by Adam with early stopping; each keeps the weights of its best epoch.
 
     Args:
-        start: Where to start.
-        loss: The loss of each probe on a batch.
-        batches: The training texts, once.
+        start: Starting weights.
+        loss: Returns the loss of each probe on a batch.
+        batches: Iterates the training texts once.
         valid: The validation texts.
-        epochs: At most so many.
-        rate: Length of a step.
-        patience: Epochs without a better validation loss in any probe, after which it ends.
+        epochs: Maximum number of epochs.
+        rate: Learning rate.
+        patience: Number of epochs without improvement of any probe, after which training ends.
 
     Returns:
         The weights, and the loss of each probe on the validation texts.
@@ -129,7 +129,7 @@ RANK = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
-    """The tokens of one text.
+    """Tokens of one text with their distances and depths in the syntax tree.
 
     Attributes:
         states: Their states.
@@ -147,11 +147,12 @@ class Structure:
     """Structural probes of every layer on the test texts.
 
     Attributes:
-        distance_spearman: Mean over a text's tokens of the rank correlation of their distances to the others.
-        uuas: Share of the links of the predicted distances' spanning tree that one of the tree's own has.
+        distance_spearman: Rank correlation of a token's distances to the others, mean over the tokens of a
+            text.
+        uuas: Share of the predicted spanning tree's links that are in one of the tree's own.
         depth_spearman: Rank correlation of the depths.
-        valid_loss: Of the distance probe, on the validation texts.
-        best: The layer where that is least.
+        valid_loss: Validation loss of the distance probe.
+        best: Layer with the lowest.
     """
 
     distance_spearman: Float[np.ndarray, "layer text"]
@@ -164,7 +165,7 @@ class Structure:
 def tree_of(
     parent: Int[np.ndarray, " node"], leaves: Int[np.ndarray, " token"]
 ) -> tuple[Int[np.ndarray, "token token"], Int[np.ndarray, " token"]]:
-    """Distances and depths of some nodes of a tree, in their order.
+    """Compute distances and depths of some nodes of a tree, in their order.
 
     Args:
         parent: Row of each node's parent, -1 for the root.
@@ -196,15 +197,15 @@ def probe_structure(
     epochs: int = EPOCHS,
     device: torch.device | str = "cpu",
 ) -> Structure:
-    """Train distance and depth probes on the training texts, stop on validation, tell test.
+    """Train distance and depth probes on the training texts, stop on validation, evaluate on test.
 
     Args:
         texts: The texts.
-        split: The split of each.
+        split: Name of the split of each text.
         rank: Rows of the projection.
-        seed: Draws the first projection and the batches.
-        epochs: At most so many.
-        device: Where to compute.
+        seed: Seed of the first projection and the batches.
+        epochs: Maximum number of epochs.
+        device: Device of the computation.
 
     Raises:
         InputError: A split has no text.
@@ -235,7 +236,7 @@ def probe_structure(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
-    """Texts side by side; ``present`` marks their tokens."""
+    """Padded texts; ``present`` marks their tokens."""
 
     states: Float[Tensor, "layer text token d_model"]
     distance: Float[Tensor, "text token token"]
@@ -243,7 +244,7 @@ class _Batch:
     present: Bool[Tensor, "text token"]
 
     def only(self, rows: Int[Tensor, " some"], longest: int) -> _Batch:
-        """Some of the texts, whose longest has so many tokens."""
+        """Select some texts, cut to their longest."""
         return _Batch(
             self.states[:, rows, :longest],
             self.distance[rows, :longest, :longest],
@@ -286,7 +287,7 @@ def _predict(
 
 
 def _loss(weight: Float[Tensor, "probe layer d_model rank"], batch: _Batch) -> Float[Tensor, "probe layer"]:
-    """Mean over texts of the mean distance between prediction and tree, as in the original."""
+    """Compute the mean over texts of the mean distance between prediction and tree, as in the original."""
     distance, depth = _predict(weight, batch)
     sizes = batch.present.sum(1)
     pairs = batch.present[:, :, None] & batch.present[:, None]
@@ -312,7 +313,7 @@ def _measured(
 def compare(
     distance: Float[np.ndarray, "token token"], depth: Float[np.ndarray, " token"], text: Sentence
 ) -> tuple[float, float, float]:
-    """Rank correlation of distances, share of links found, and rank correlation of depths.
+    """Compute the rank correlations of distances and depths, and the share of links found.
 
     The share of links (UUAS) is that of the spanning tree of ``distance`` that stands in a minimum spanning
     tree of the text's own distances, of several such the one that shares most with it: many pairs of leaves
@@ -334,5 +335,5 @@ def compare(
 
 
 def _spanning_links(distance: Float[np.ndarray, "token token"]) -> Bool[np.ndarray, "token token"]:
-    """The links of the minimum spanning tree, each in one direction."""
+    """Return the links of the minimum spanning tree, each in one direction."""
     return minimum_spanning_tree(distance).toarray() > 0

@@ -22,11 +22,11 @@ the same two words. The ceiling is the tree itself, but for labels that no train
 
 
 def without_states(train: Sequence[TreeText], texts: Sequence[TreeText]) -> Mapping[str, np.ndarray]:
-    """The measures of `sonde.training.probes.trees` of each control, a row a text.
+    """Compute the measures of `sonde.training.probes.trees` of each control, a row a text.
 
     Args:
-        train: What the controls are learned from.
-        texts: What they are tested on.
+        train: Texts from which the controls are fitted.
+        texts: Test texts.
     """
     chain, pairs, known = _Chain(train), _Pairs(train), TreeLabels.of(train)
     found: dict[str, list[tuple[float, ...]]] = defaultdict(list)
@@ -54,12 +54,12 @@ def _known(tree: BinaryTree, known: TreeLabels) -> BinaryTree:
 
 
 def _commonest(labels: Counter[Labels]) -> Labels:
-    """The most frequent label, of equally frequent ones the first in order."""
+    """Return the most frequent label; of equally frequent ones the first in order."""
     return min(labels, key=lambda kinds: (-labels[kinds], kinds), default=ADDED)
 
 
 class _Chain:
-    """The commonest labels, whatever the text."""
+    """Control that predicts the most frequent labels, whatever the text."""
 
     def __init__(self, train: Sequence[TreeText]) -> None:
         roots = Counter(text.tree.labels[int(text.tree.distance.argmax())] for text in train)
@@ -75,7 +75,7 @@ class _Chain:
 
 
 class _Pairs:
-    """What is commonest at the same words; where they were never seen, at fewer of them."""
+    """Control that predicts the most frequent value at the same words, or at fewer if they are unseen."""
 
     def __init__(self, train: Sequence[TreeText]) -> None:
         heights: dict[Hashable, list[int]] = defaultdict(list)
@@ -102,7 +102,7 @@ class _Pairs:
 
 
 def _gap_keys(words: Sequence[str]) -> Iterator[tuple[Hashable, ...]]:
-    """Of each gap, what it is told by, the most telling first."""
+    """Yield the keys of each gap, the most specific first."""
     for left, right in pairwise(words):
         yield (left, right), right, None
 

@@ -1,4 +1,4 @@
-"""Probes that give back whole syntax trees, all layers at once.
+"""Probes that reconstruct whole syntax trees, all layers at once.
 
 After AST-Probe (Hernández López et al. 2022). States are projected to a subspace of few directions. There the
 square of the step from a token to the next is the height of the lowest node around both, of which only the
@@ -35,11 +35,11 @@ MEASURES = ("tree_precision", "tree_recall", "tree_f1", "bracket_f1")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeText:
-    """The tokens of one text.
+    """Tokens of one text with its binarised tree.
 
     Attributes:
-        states: Their states.
-        words: What each looks like, for what words alone give away.
+        states: States of the tokens.
+        words: Text of each token, for the control by words alone.
         tree: The binarised tree.
     """
 
@@ -49,13 +49,13 @@ class TreeText:
 
     @property
     def constituents(self) -> Constituents:
-        """Those of its tree."""
+        """Return the constituents of the tree."""
         return constituents(self.tree.distance, self.tree.labels, self.tree.unary)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trees:
-    """Probes of every layer and one rank.
+    """Tree probes of every layer, of one rank.
 
     Attributes:
         rank: Directions of the subspace.
@@ -70,14 +70,14 @@ class Trees:
 
 @dataclass(frozen=True, slots=True)
 class TreeLabels:
-    """The labels of some texts; `ADDED` is the first of each."""
+    """Labels of some texts; `ADDED` is the first of each."""
 
     gaps: tuple[Labels, ...]
     unary: tuple[Labels, ...]
 
     @classmethod
     def of(cls, texts: Sequence[TreeText]) -> TreeLabels:
-        """The labels that occur."""
+        """Collect the labels that occur."""
         gaps = {kinds for text in texts for kinds in text.tree.labels}
         unary = {kinds for text in texts for kinds in text.tree.unary}
         # The empty tuple is the least of all tuples.
@@ -93,15 +93,15 @@ def probe_trees(
     epochs: int = _EPOCHS,
     device: torch.device | str = "cpu",
 ) -> Trees:
-    """Train a probe a layer on the training texts, stop on validation, tell validation and test.
+    """Train a probe a layer on the training texts, stop on validation, evaluate on validation and test.
 
     Args:
         texts: The texts.
-        split: The split of each.
+        split: Name of the split of each text.
         rank: Directions of the subspace, at most as many as states have.
-        seed: Draws the first weights and the batches.
-        epochs: At most so many.
-        device: Where to compute.
+        seed: Seed of the first weights and the batches.
+        epochs: Maximum number of epochs.
+        device: Device of the computation.
 
     Raises:
         InputError: A split has no text.
@@ -132,7 +132,7 @@ def probe_trees(
 
 
 def _drawn(layers: int, width: int, rank: int, vocabulary: TreeLabels, seed: int) -> Weights:
-    """An orthogonal projection and short vectors, the same in every layer."""
+    """Initialise an orthogonal projection and short vectors, the same in every layer."""
     generator = torch.Generator().manual_seed(seed)
     projection = torch.linalg.qr(torch.randn(width, rank, generator=generator))[0]
     labels = [
@@ -144,7 +144,7 @@ def _drawn(layers: int, width: int, rank: int, vocabulary: TreeLabels, seed: int
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
-    """Texts side by side; heights and labels are `_NONE` behind their end."""
+    """Padded texts; heights and labels are `_NO_LABEL` after their end."""
 
     states: Float[Tensor, "layer text token d_model"]
     distance: Int[Tensor, "text gap"]
@@ -152,7 +152,7 @@ class _Batch:
     unary: Int[Tensor, "text token"]
 
     def only(self, rows: Int[Tensor, " some"], longest: int) -> _Batch:
-        """Some of the texts, whose longest has so many tokens."""
+        """Select some texts, cut to their longest."""
         gaps = longest - 1
         return _Batch(
             self.states[:, rows, :longest],
@@ -202,7 +202,7 @@ def _predict(
 
 
 def _loss(weights: Weights, batch: _Batch) -> Float[Tensor, " layer"]:
-    """Of heights in the wrong order (at least 1 apart), of both kinds of labels, and of the projection."""
+    """Sum the losses of heights in the wrong order, of both kinds of labels, and of the projection."""
     distance, gaps, unary = _predict(weights, batch.states)
     present = batch.distance != _NONE
     higher = (batch.distance[:, :, None] > batch.distance[:, None]) & present[:, :, None] & present[:, None]
@@ -220,7 +220,7 @@ def _loss(weights: Weights, batch: _Batch) -> Float[Tensor, " layer"]:
 def _cross_entropy(
     scores: Float[Tensor, "layer text place label"], labels: Int[Tensor, "text place"]
 ) -> Float[Tensor, " layer"]:
-    """Mean over the places that have a label."""
+    """Compute the mean over the entries that have a label."""
     held = labels != _NONE
     own = scores.log_softmax(3)[:, held]
     return -own.gather(2, labels[held].expand(len(own), -1)[..., None]).squeeze(2).mean(1)
@@ -246,7 +246,7 @@ def _told(
 
 
 def compare(said: Constituents, truth: Constituents) -> tuple[float, float, float, float]:
-    """`MEASURES`: precision, recall and F1 of constituents with labels, and F1 of what they hold without.
+    """Compute `MEASURES`: precision, recall and F1 of labelled constituents, and F1 of unlabelled spans.
 
     A constituent that is said twice and is there once counts once. Without labels, nodes that hold the same
     tokens are one.
